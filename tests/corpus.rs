@@ -14,13 +14,14 @@ use hickory_proto::rr::Name;
 use psmc_net::keys::PrivateKey;
 use psmc_routes::{AltRecord, Relay, RouteSet, Validity};
 use psmc_wire::control::{
-    About, CloseReason, Hello, Message, PathInfo, PathVia, Probe, ProbeStep, Seen, Tier, VERSION,
+    About, Capabilities, CloseReason, Hello, Message, PathInfo, PathVia, Probe, ProbeStep, Seen, Tier,
+    VERSION,
 };
 use psmc_wire::counts::{Arrived, Counts, LaneCounts, Passed, PathCounts};
 use psmc_wire::crypto::{Aead, TAG_LEN};
 use psmc_wire::datagram::{Header, Marks};
 use psmc_wire::frame::{
-    AckHeader, DataFrame, FrameWriter, PacketRange, Part, PathStats, PathUse, PathUseFrame,
+    AckHeader, DataFrame, FrameWriter, PacketRange, Part, PathStats, PathUse, PathUseFrame, RekeyFrame,
 };
 use psmc_wire::hop::{HOP_HEADER_LEN, HOP_KEY_LEN, Hop, HopKey, write_hop_header};
 use psmc_wire::probe::ProbeTokens;
@@ -227,6 +228,8 @@ fn path_management(writer: &mut FrameWriter<'_>) -> bool {
         && writer.path_response(*b"response")
         && writer.path_stats(PathId(1), &stats)
         && writer.path_use(standby)
+        && writer.rekey(&RekeyFrame { regarding: Label(7), label: Label(8), public_key: [0x2a; 32] })
+        && writer.rekeyed(&RekeyFrame { regarding: Label(8), label: Label(9), public_key: [0x2b; 32] })
 }
 
 fn hello() -> Message {
@@ -237,6 +240,7 @@ fn hello() -> Message {
         aead: Aead::Aes256Gcm,
         mtu: 1420,
         name: "van".to_owned(),
+        capabilities: Capabilities::REKEY,
     })
 }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 use psmc_core::condition::{AssuredClass, Conditioning, Mode, Profile};
 use psmc_core::{
-    Batch, ClampMss, ClassConfig, CongestionConfig, DatagramOrigin, FlowConfig, PeerConfig, ReorderPolicy,
-    RepairKind, SchedulerKind, Site, SiteConfig, SocketId, Transmit,
+    Batch, ClampMss, ClassConfig, CongestionConfig, DatagramOrigin, FlowConfig, KeyLimits, PeerConfig,
+    ReorderPolicy, RepairKind, SchedulerKind, Site, SiteConfig, SocketId, Transmit,
 };
 use psmc_wire::crypto::Aead;
 
@@ -290,6 +290,7 @@ pub(crate) fn site_with_peers(count: u64) -> Result<Site, Box<dyn Error>> {
         clamp_mss: ClampMss::Auto,
         hidden: false,
         broadcasts: Vec::new(),
+        key_limits: KeyLimits::default(),
         seed: [7; 32],
     };
     let (mut site, now) = (Site::new(config), Instant::now());

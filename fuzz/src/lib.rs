@@ -262,6 +262,8 @@ fn survives_the_wire(frame: &Frame<'_>, room: &mut [u8]) {
         Frame::PathChallenge(token) => writer.path_challenge(token),
         Frame::PathResponse(token) => writer.path_response(token),
         Frame::PathUse(path_use) => writer.path_use(path_use),
+        Frame::Rekey(frame) => writer.rekey(&frame),
+        Frame::Rekeyed(frame) => writer.rekeyed(&frame),
         Frame::Data(data) => writer.data(&data),
         Frame::Repair(repair) => return repair_survives_the_wire(&repair, room),
     };

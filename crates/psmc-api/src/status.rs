@@ -200,6 +200,16 @@ pub struct PeerStatus {
     /// The number of those keys; absent before the first handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
+    /// How many generations of keys have come into use since the daemon started: each begins with the number 0.
+    #[serde(default)]
+    pub key_generations: u64,
+    /// How many of these came from exchanges through the tunnel itself, without a control connection.
+    #[serde(default)]
+    pub key_exchanges: u64,
+    /// For how long nothing has been sent or accepted, because the keys have expired and no control connection has brought
+    /// others; absent unless that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys_expired_s: Option<f64>,
     /// Inner bytes sent.
     pub tx_bytes: u64,
     /// Inner bytes received.

@@ -8,9 +8,10 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use psmc_core::{Batch, ClampMss, ClassConfig, CongestionConfig, ConnectionId, DatagramOrigin, Event};
-use psmc_core::{PathConfig, PeerConfig, PeerId, ReorderPolicy, RepairKind, SchedulerKind};
+use psmc_core::{KeyLimits, PathConfig, PeerConfig, PeerId, ReorderPolicy, RepairKind, SchedulerKind};
 use psmc_core::{Site, SiteConfig, SocketId, Tier};
-use psmc_wire::crypto::{Aead, AuthError, KeySource, NONCE_LEN, PacketKey, Role, TAG_LEN};
+use psmc_wire::crypto::{Aead, AuthError, BadPublicKey, EXCHANGE_KEY_LEN, KeyExchange, KeySource};
+use psmc_wire::crypto::{NONCE_LEN, PacketKey, Role, TAG_LEN};
 
 /// The two ends: the van opens the paths and dials, the headquarters wait for it.
 const VAN: usize = 0;
@@ -170,6 +171,7 @@ fn site_config(end: usize) -> SiteConfig {
         clamp_mss: ClampMss::default(),
         hidden: false,
         broadcasts: Vec::new(),
+        key_limits: KeyLimits::default(),
         seed: [[1; 32], [2; 32]][end], // chance is an argument, too
     }
 }
@@ -197,6 +199,20 @@ struct StubKeys;
 impl KeySource for StubKeys {
     fn packet_key(&self, _: Aead, _: Role, _: u8) -> Box<dyn PacketKey> {
         Box::new(Self)
+    }
+
+    fn exchange(&self) -> Box<dyn KeyExchange> {
+        Box::new(Self)
+    }
+}
+
+impl KeyExchange for StubKeys {
+    fn public_key(&self) -> [u8; EXCHANGE_KEY_LEN] {
+        [7; EXCHANGE_KEY_LEN]
+    }
+
+    fn keys(&self, _: Role, _: &[u8; EXCHANGE_KEY_LEN]) -> Result<Box<dyn KeySource>, BadPublicKey> {
+        Ok(Box::new(Self))
     }
 }
 

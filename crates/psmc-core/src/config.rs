@@ -36,8 +36,34 @@ pub struct SiteConfig {
     /// The broadcast addresses of its own networks in the tunnel, which no peer is sent anything for unless its `allowed_ips`
     /// name them.
     pub broadcasts: Vec<Ipv4Addr>,
+    /// How long keys last.
+    pub key_limits: KeyLimits,
     /// Where incarnations, labels and the key of the flow hash come from. Must be unpredictable.
     pub seed: [u8; 32],
+}
+
+/// How long the keys of a session last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyLimits {
+    /// After this time the sites exchange keys within the session, if no control connection has brought new ones by then.
+    pub exchange_after: Duration,
+    /// After this time nothing is sealed with keys of a generation, and ten seconds later nothing is opened.
+    pub seal_for: Duration,
+    /// The most datagrams that are sealed with one key, and accepted under it. It is rolled after half as many.
+    pub datagrams: u64,
+}
+
+impl Default for KeyLimits {
+    /// Half a minute is left of the quarter of an hour in which there have to be new keys. They end after an hour: a site
+    /// that was asleep, or had no uplink, for three quarters of it goes on without a control connection, and what is older
+    /// is lost to nobody. 2^28 datagrams of 2 KiB are what RFC 9001 (appendix B.1.1) allows with AES-GCM.
+    fn default() -> Self {
+        Self {
+            exchange_after: Duration::from_secs(14 * 60 + 30),
+            seal_for: Duration::from_secs(60 * 60),
+            datagrams: 1 << 28,
+        }
+    }
 }
 
 /// A peer.

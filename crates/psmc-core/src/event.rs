@@ -25,6 +25,12 @@ pub enum Event {
         /// Whether all numbers and windows begin anew.
         fresh: bool,
     },
+    /// The session's keys have reached their end, and there are no others: nothing is sent or accepted until a control
+    /// connection brings some.
+    KeysEnded {
+        /// The peer.
+        peer: PeerId,
+    },
     /// The peer has ended the control connection and said why.
     Closed {
         /// The peer.

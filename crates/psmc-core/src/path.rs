@@ -49,6 +49,7 @@ use crate::congestion::CongestionConfig;
 use crate::congestion::rate::RateSampler;
 use crate::counted::Coloured;
 use crate::egress::{Queued, Role};
+use crate::keys::ExchangeFrame;
 use bottleneck::{Bottleneck, ForwardDelay};
 use filling::Filling;
 use governor::Governor;
@@ -123,6 +124,8 @@ pub(crate) struct Path {
     /// Frames about other paths that travel on this one.
     pub(crate) carried: Vec<u8>,
     pub(crate) carried_use: Option<PathUseFrame>,
+    /// What is to be said of an exchange of keys.
+    pub(crate) carried_exchange: Option<ExchangeFrame>,
     /// Whether acknowledgements of this path are carried by another one.
     pub(crate) ack_travels_elsewhere: bool,
     /// Whether all that waits in the session is for this path.
@@ -188,6 +191,7 @@ impl Path {
             peer_stats: PathStats::default(),
             carried: Vec::new(),
             carried_use: None,
+            carried_exchange: None,
             ack_travels_elsewhere: false,
             feedback: Feedback::default(),
             rates: RateSampler::new(now),

@@ -8,6 +8,7 @@ mod paths;
 mod pins;
 mod police;
 mod receive;
+mod renewal;
 mod repair;
 mod seen;
 mod transmit;
@@ -209,7 +210,7 @@ impl Session {
             incarnation: shared.new_incarnation(),
             peer_incarnation: Incarnation::NONE,
             clock: SessionClock::new(now),
-            keys: KeyRing::default(),
+            keys: KeyRing::new(shared.key_limits, config.smaller_key),
             control: Control::new(config.can_dial, config.smaller_key, now),
             questions: Questions::default(),
             paths: Roster::default(),
@@ -265,8 +266,7 @@ impl Session {
 
     /// Does what is due by now.
     pub(crate) fn handle_timeout(&mut self, shared: &mut Shared, now: Instant) {
-        let void = self.keys.handle_timeout(now);
-        shared.release_labels(void);
+        self.tend_keys(shared, now);
         self.paths.refresh(now);
         for index in self.paths.due(self.is_warm(now), now).iter() {
             self.handle_path_timeout(index, shared, now);
@@ -306,7 +306,7 @@ impl Session {
     /// Dials anew when no path has worked for a while.
     fn listen_for_life(&mut self, now: Instant) {
         self.paths.refresh(now);
-        if self.paths.is_any_active() {
+        if self.paths.is_any_active() && self.keys.ended_at().is_none() {
             self.last_active = now;
             self.deaf_time = MIN_DEAF_TIME;
         } else if self.deaf_at().is_some_and(|at| at <= now) {
@@ -326,7 +326,7 @@ impl Session {
     pub(crate) fn next_timeout(&mut self, now: Instant) -> Option<Instant> {
         self.paths.refresh(now);
         let backlog = self.egress.heads().map(|front| front.packet.len()).max().max(self.extras.first_len());
-        let may_seal = self.keys.sealing().is_some();
+        let may_seal = self.keys.sealing(now).is_some();
         let is_any_active = self.paths.is_any_active();
         let paths = if may_seal {
             self.paths.next_wake(self.is_warm(now), backlog.map(on_wire), now)
@@ -335,10 +335,12 @@ impl Session {
         };
         // Without a path that works wishes wait, and need no timer: one that becomes active is an event.
         let wishes = self.paths.next_wish().filter(|_| may_seal && is_any_active);
+        let exchange = self.keys.exchange_at().filter(|_| may_seal && is_any_active);
         let others = [
             paths,
             wishes,
-            self.keys.next_timeout(),
+            exchange,
+            self.keys.next_timeout(now),
             self.assembly.next_timeout(),
             self.reorder.next_timeout(),
             self.control.next_timeout(),
@@ -348,7 +350,7 @@ impl Session {
             self.coder.due_at(),
             self.sightings.due_at(),
             self.police.as_ref().and_then(|police| police.due_at()),
-            if is_any_active { None } else { self.deaf_at() },
+            if is_any_active && self.keys.ended_at().is_none() { None } else { self.deaf_at() },
         ];
         others.into_iter().flatten().min()
     }
@@ -366,6 +368,16 @@ impl Session {
     /// How often a key was rolled.
     pub(crate) fn key_rolls(&self) -> u64 {
         self.keys.rolls()
+    }
+
+    /// How many generations of keys have come into use, and how many of these by exchanges within the session.
+    pub(crate) fn key_generations(&self) -> (u64, u64) {
+        self.keys.generations_used()
+    }
+
+    /// Since when nothing is sent, because the keys have reached their end.
+    pub(crate) fn keys_ended_at(&self) -> Option<Instant> {
+        self.keys.ended_at()
     }
 
     /// Packets that wait for a path, and those dropped while they did.

@@ -13,6 +13,7 @@ use rand_pcg::Pcg64Mcg;
 use crate::batch::PathAddress;
 use crate::classify::{self, Classes};
 use crate::conditioners::Conditioners;
+use crate::config::KeyLimits;
 use crate::event::Event;
 use crate::flows::Flows;
 use crate::ids::{ConnectionId, PeerId};
@@ -29,6 +30,7 @@ pub(crate) struct Shared {
     pub(crate) software: String,
     pub(crate) mtu: u16,
     pub(crate) aead: Aead,
+    pub(crate) key_limits: KeyLimits,
     pub(crate) hidden: bool,
     /// The relays at which this site has registered, and where each of them takes its datagrams.
     pub(crate) relays: BTreeMap<KeyBytes, PathAddress>,

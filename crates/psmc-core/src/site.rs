@@ -95,6 +95,7 @@ impl Site {
             hidden: config.hidden,
             relays: BTreeMap::new(),
             aead: config.aead,
+            key_limits: config.key_limits,
             conditioners: Conditioners::new(classes.list(), flow_key[0] ^ flow_key[1].rotate_left(32)),
             classes,
             clamp_mss: config.clamp_mss,

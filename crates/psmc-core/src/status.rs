@@ -61,6 +61,13 @@ pub struct PeerStatus {
     pub key: Option<(Instant, u8)>,
     /// How often a key was rolled without a handshake.
     pub key_rolls: u64,
+    /// How many generations of keys have come into use since the site was started.
+    pub key_generations: u64,
+    /// How many of these came from exchanges within the session, without a control connection.
+    pub key_exchanges: u64,
+    /// Since when nothing is sent or accepted, because the keys have reached their end and no control connection has
+    /// brought others.
+    pub keys_ended: Option<Instant>,
     /// Packets that wait for a path.
     pub queued_packets: usize,
     /// Packets dropped because the queue was full or they had waited too long.
@@ -148,6 +155,7 @@ pub struct PathStatus {
 impl Session {
     pub(crate) fn status(&self) -> PeerStatus {
         let (queued_packets, queue_drops) = self.queue();
+        let (key_generations, key_exchanges) = self.key_generations();
         PeerStatus {
             name: self.config.name.clone(),
             software: self.peer_software().map(ToOwned::to_owned),
@@ -155,6 +163,9 @@ impl Session {
             connected_since: self.connected_since(),
             key: self.key_in_use(),
             key_rolls: self.key_rolls(),
+            key_generations,
+            key_exchanges,
+            keys_ended: self.keys_ended_at(),
             queued_packets,
             queue_drops,
             udp_rate_limit: self.udp_rate_limit(),

@@ -12,13 +12,26 @@
 //! - `role`, of the side that seals: 0 = dialer (the TLS client), 1 = acceptor (the TLS server);
 //! - `epoch`: its number.
 //!
+//! # Key exchange within a session
+//! Keys that follow from other ones and an exchange by X25519 (RFC 7748) have a secret of their own, which comes out of that
+//! of the generation before and of what the exchange yields:
+//! ```text
+//! salt   = HKDF-Expand(secret before, "psmc rekey" || public key of who began || public key of who answered, 32)
+//! secret = HKDF-Extract(salt, X25519(own private key, peer's public key))
+//! ```
+//! as each step of TLS 1.3's key schedule joins what was secret before to a new secret (RFC 8446 §7.1).
+//!
 //! The nonce of a datagram is the IV, xor the 12 bytes of path number and packet number (RFC 8446 §5.3).
 
 use std::fmt;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
-use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
-use psmc_wire::crypto::{Aead, AuthError, KeySource, NONCE_LEN, PacketKey, Role, TAG_LEN};
+use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
+use psmc_wire::crypto::{
+    Aead, AuthError, BadPublicKey, EXCHANGE_KEY_LEN, KeyExchange, KeySource, NONCE_LEN, PacketKey, Role,
+    TAG_LEN,
+};
 use zeroize::Zeroizing;
 
 /// Length in bytes of the secret that a TLS exporter yields for the data plane.
@@ -46,14 +59,18 @@ impl ExportedKeys {
     }
 
     fn derive<const LEN: usize>(&self, label: &[u8], selector: [u8; 3]) -> Zeroizing<[u8; LEN]> {
-        let mut out = Zeroizing::new([0; LEN]);
-        self.secret
-            .expand(&[label, &selector], OutputLen(LEN))
-            .and_then(|okm| okm.fill(&mut *out))
-            // RFC 5869 §2.3 allows up to 255 digests of output; ours are of 32 and 12 bytes.
-            .expect("a key is shorter than HKDF's limit");
-        out
+        expand(&self.secret, &[label, &selector])
     }
+}
+
+fn expand<const LEN: usize>(secret: &Prk, info: &[&[u8]]) -> Zeroizing<[u8; LEN]> {
+    let mut out = Zeroizing::new([0; LEN]);
+    secret
+        .expand(info, OutputLen(LEN))
+        .and_then(|okm| okm.fill(&mut *out))
+        // RFC 5869 §2.3 allows up to 255 digests of output; ours are of 32 and 12 bytes.
+        .expect("a key is shorter than HKDF's limit");
+    out
 }
 
 impl KeySource for ExportedKeys {
@@ -62,6 +79,43 @@ impl KeySource for ExportedKeys {
         let key = self.derive::<KEY_LEN>(b"psmc key", selector);
         let iv = self.derive::<NONCE_LEN>(b"psmc iv", selector);
         Box::new(ExportedKey::new(algorithm(aead), &key, *iv))
+    }
+
+    fn exchange(&self) -> Box<dyn KeyExchange> {
+        let private = PrivateKey::generate(&X25519)
+            // The library ends the process when the system yields no random numbers.
+            .expect("a random number is a private key");
+        let public = private.compute_public_key().expect("every private key has a public one");
+        let public = public.as_ref().try_into().expect("public keys of X25519 have 32 bytes");
+        Box::new(X25519Exchange { before: self.secret.clone(), private, public })
+    }
+}
+
+/// One side of an exchange; its private key is wiped from memory when this is dropped.
+struct X25519Exchange {
+    /// The secret of the generation before.
+    before: Prk,
+    private: PrivateKey,
+    public: [u8; EXCHANGE_KEY_LEN],
+}
+
+impl KeyExchange for X25519Exchange {
+    fn public_key(&self) -> [u8; EXCHANGE_KEY_LEN] {
+        self.public
+    }
+
+    fn keys(&self, role: Role, peer: &[u8; EXCHANGE_KEY_LEN]) -> Result<Box<dyn KeySource>, BadPublicKey> {
+        let (dialer, acceptor) = match role {
+            Role::Dialer => (&self.public, peer),
+            Role::Acceptor => (peer, &self.public),
+        };
+        let salt: Zeroizing<[u8; SECRET_LEN]> = expand(&self.before, &[b"psmc rekey", dialer, acceptor]);
+        // The library refuses what yields zeros (RFC 7748 §6.1).
+        agree(&self.private, UnparsedPublicKey::new(&X25519, peer), BadPublicKey, |shared| {
+            let secret = Salt::new(HKDF_SHA256, &*salt).extract(shared);
+            let keys: Box<dyn KeySource> = Box::new(ExportedKeys { secret });
+            Ok(keys)
+        })
     }
 }
 
@@ -253,6 +307,56 @@ mod tests {
             other_connection.packet_key(Aead::Aes256Gcm, Role::Dialer, 0),
         ] {
             assert_eq!(wrong.open(NONCE, b"", &mut sealed.clone()), Err(AuthError));
+        }
+    }
+
+    /// The keys of both sides of an exchange that was begun with `SECRET`, or with another secret at the second of them.
+    fn exchanged(second: &[u8; SECRET_LEN]) -> [Box<dyn KeySource>; 2] {
+        let (dialer, acceptor) =
+            (ExportedKeys::new(&SECRET).exchange(), ExportedKeys::new(second).exchange());
+        let ours = dialer.keys(Role::Dialer, &acceptor.public_key()).unwrap();
+        [ours, acceptor.keys(Role::Acceptor, &dialer.public_key()).unwrap()]
+    }
+
+    #[test]
+    fn both_sides_of_an_exchange_have_the_same_keys_and_nobody_else_has() {
+        let [ours, theirs] = exchanged(&SECRET);
+        let sealed = seal(&*ours.packet_key(Aead::Aes256Gcm, Role::Dialer, 3), b"", b"payload");
+        let open = |keys: &dyn KeySource| {
+            keys.packet_key(Aead::Aes256Gcm, Role::Dialer, 3).open(NONCE, b"", &mut sealed.clone())
+        };
+        assert_eq!(open(&*theirs), Ok(()));
+        assert_eq!(open(&ExportedKeys::new(&SECRET)), Err(AuthError), "the generation before");
+        assert_eq!(open(&*exchanged(&SECRET)[0]), Err(AuthError), "another exchange of the same generation");
+        let [_, without_the_secret] = exchanged(&[1; SECRET_LEN]);
+        assert_eq!(open(&*without_the_secret), Err(AuthError), "whoever was in the middle");
+    }
+
+    /// RFC 7748's example of an exchange (§6.1), and what Python's `cryptography` makes of it, of `SECRET` before it, and of
+    /// "hello" with the additional data "label", acceptor, epoch 7.
+    #[test]
+    fn an_exchange_agrees_with_another_implementation() {
+        let bytes = |hex: &str| -> Vec<u8> {
+            (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect()
+        };
+        let private = bytes("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a");
+        let public = bytes("8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a");
+        let peer = bytes("de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f");
+        let alice = X25519Exchange {
+            before: ExportedKeys::new(&SECRET).secret,
+            private: PrivateKey::from_private_key(&X25519, &private).unwrap(),
+            public: public.try_into().unwrap(),
+        };
+        let keys = alice.keys(Role::Dialer, &peer.try_into().unwrap()).unwrap();
+        let sealed = seal(&*keys.packet_key(Aead::Aes256Gcm, Role::Acceptor, 7), b"label", b"hello");
+        assert_eq!(sealed, bytes("9d5c60bda84ccf147995d43369e131038309d4b574"));
+    }
+
+    #[test]
+    fn a_public_key_that_yields_no_secret_is_refused() {
+        let exchange = ExportedKeys::new(&SECRET).exchange();
+        for point in [[0; EXCHANGE_KEY_LEN], std::array::from_fn(|at| u8::from(at == 0))] {
+            assert_eq!(exchange.keys(Role::Acceptor, &point).err(), Some(BadPublicKey), "{point:?}");
         }
     }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
 use psmc_net::aead::{ExportedKeys, SECRET_LEN};
 use psmc_wire::control::{
-    About, CloseReason, Hello, LENGTH_LEN, Limits, Message, PathInfo, PathVia, Probe, ProbeStep, Seen, Tier,
-    VERSION,
+    About, Capabilities, CloseReason, Hello, LENGTH_LEN, Limits, Message, PathInfo, PathVia, Probe,
+    ProbeStep, Seen, Tier, VERSION,
 };
 use psmc_wire::counts::{Arrived, Counts, LaneCounts, Passed, PathCounts};
 use psmc_wire::crypto::{Aead, KeySource, NONCE_LEN, Role, TAG_LEN};
@@ -219,6 +219,8 @@ fn the_documents_datagrams_are_opened_whatever_relays_may_change() {
             | Frame::PathChallenge(_)
             | Frame::PathResponse(_)
             | Frame::PathUse(_)
+            | Frame::Rekey(_)
+            | Frame::Rekeyed(_)
             | Frame::Repair(_) => None,
         });
         assert_eq!(packets.collect::<Vec<_>>(), [document.block("inner-packet")]);
@@ -235,6 +237,7 @@ fn messages_are_written_as_the_document_says() {
         aead: Aead::Aes256Gcm,
         mtu: 1400,
         name: "van".to_owned(),
+        capabilities: Capabilities::REKEY,
     };
     let (name, tier) = ("lte".to_owned(), Tier::Backup);
     let info = PathInfo { path: PathId(2), weight: 2, max_rate: Some(20_000_000), name, tier };

@@ -53,6 +53,23 @@ pub struct Hello {
     pub mtu: u16,
     /// What the sender calls itself; for people only.
     pub name: String,
+    /// The extensions that the sender understands.
+    pub capabilities: Capabilities,
+}
+
+/// Extensions of the protocol, one bit for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities(pub u32);
+
+impl Capabilities {
+    /// The key exchange within a session.
+    pub const REKEY: Self = Self(1);
+
+    /// Whether all that are in `others` are in these, too.
+    #[must_use]
+    pub fn contains(self, others: Self) -> bool {
+        self.0 & others.0 == others.0
+    }
 }
 
 /// Tells the peer about a path that the sender opened.
@@ -316,6 +333,11 @@ fn decode_hello(reader: &mut Reader<'_>) -> Result<Hello, Malformed> {
         },
         mtu: reader.u16()?,
         name: reader.short_str("name")?.to_owned(),
+        // Who knows of no extensions ends here.
+        capabilities: match reader.is_empty() {
+            true => Capabilities::default(),
+            false => Capabilities(reader.u32()?),
+        },
     })
 }
 
@@ -330,6 +352,7 @@ fn encode_hello(hello: &Hello, out: &mut Vec<u8>) {
     });
     out.extend(hello.mtu.to_be_bytes());
     fields::short_str(&hello.name, out);
+    out.extend(hello.capabilities.0.to_be_bytes());
 }
 
 fn decode_path_info(reader: &mut Reader<'_>) -> Result<PathInfo, Malformed> {
@@ -429,8 +452,8 @@ mod tests {
     fn message() -> impl Strategy<Value = Message> {
         let aead = prop_oneof![Just(Aead::Aes256Gcm), Just(Aead::ChaCha20Poly1305)];
         let name = "[a-zé-]{0,40}";
-        let hello = (any::<u16>(), 1u64.., any::<u32>(), aead, any::<u16>(), name).prop_map(
-            |(version, incarnation, label, aead, mtu, name)| {
+        let hello = (any::<u16>(), 1u64.., any::<u32>(), aead, any::<u16>(), name, any::<u32>()).prop_map(
+            |(version, incarnation, label, aead, mtu, name, capabilities)| {
                 Message::Hello(Hello {
                     version,
                     incarnation: Incarnation(incarnation),
@@ -438,6 +461,7 @@ mod tests {
                     aead,
                     mtu,
                     name,
+                    capabilities: Capabilities(capabilities),
                 })
             },
         );
@@ -517,7 +541,8 @@ mod tests {
             message.encode(&mut bytes);
             let body = &bytes[LENGTH_LEN..];
             // One without its last field is what older sites send.
-            let is_older = matches!(message, Message::PathInfo(_)) && cut == 1;
+            let is_older = matches!(message, Message::PathInfo(_)) && cut == 1
+                || matches!(message, Message::Hello(_)) && cut == 4;
             if !matches!(message, Message::Unknown(_)) && !is_older {
                 prop_assert!(Message::decode(&body[..body.len() - cut.min(body.len())]).is_err());
             }
@@ -540,6 +565,25 @@ mod tests {
         Message::PathInfo(info).encode(&mut bytes);
         let Ok(Message::PathInfo(read)) = Message::decode(&bytes[LENGTH_LEN..]) else { panic!("not read") };
         assert_eq!(read.name, "é".repeat(127));
+    }
+
+    #[test]
+    fn a_hello_without_capabilities_has_none() {
+        let hello = Hello {
+            version: VERSION,
+            incarnation: Incarnation(1),
+            label: Label(2),
+            aead: Aead::Aes256Gcm,
+            mtu: 1400,
+            name: "van".to_owned(),
+            capabilities: Capabilities::REKEY,
+        };
+        let mut bytes = Vec::new();
+        Message::Hello(hello.clone()).encode(&mut bytes);
+        let older = &bytes[LENGTH_LEN..bytes.len() - 4];
+        let none = Capabilities::default();
+        assert_eq!(Message::decode(older), Ok(Message::Hello(Hello { capabilities: none, ..hello })));
+        assert!(!none.contains(Capabilities::REKEY) && Capabilities(7).contains(Capabilities::REKEY));
     }
 
     #[test]

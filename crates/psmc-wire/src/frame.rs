@@ -5,8 +5,9 @@ mod read;
 mod tests;
 mod write;
 
+use crate::crypto::EXCHANGE_KEY_LEN;
 use crate::fields::{Malformed, Reader};
-use crate::ids::{Bucket, FlowSeq, PacketNumber, PathId};
+use crate::ids::{Bucket, FlowSeq, Label, PacketNumber, PathId};
 pub use read::{AckFrame, AckRanges, DataFrame, Frame, Frames};
 pub use write::FrameWriter;
 
@@ -40,6 +41,8 @@ const DATA_LENGTH_FLAG: u8 = 0x01;
 const DATA_UNORDERED_FLAG: u8 = 0x02;
 const DATA_REPAIRED_FLAG: u8 = 0x04;
 const DATA_PARTIAL_CHECKSUM_FLAG: u8 = 0x10;
+const REKEY: u8 = 0x10;
+const REKEYED: u8 = 0x11;
 const REPAIR: u8 = 0x14;
 const DATA_PART: u8 = 0x20;
 
@@ -97,6 +100,18 @@ pub struct PathUseFrame {
     pub sequence: u16,
     /// The use from here on.
     pub usage: PathUse,
+}
+
+/// One side's part in a key exchange within the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RekeyFrame {
+    /// A label of the receiver: that of the generation which is to be followed by another one; in an answer, the new one that
+    /// was announced to the sender of this.
+    pub regarding: Label,
+    /// The label for datagrams to the sender under the new keys.
+    pub label: Label,
+    /// The sender's ephemeral public key.
+    pub public_key: [u8; EXCHANGE_KEY_LEN],
 }
 
 /// Which part of an inner packet a frame carries, when it does not carry all of it.

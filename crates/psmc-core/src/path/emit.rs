@@ -14,7 +14,7 @@ use crate::batch::Batch;
 use crate::clock::{SessionClock, timestamp_of};
 use crate::condition::Precedence;
 use crate::egress::{Queued, Role};
-use crate::keys::SealingKey;
+use crate::keys::{ExchangeFrame, SealingKey};
 
 /// A datagram with room for at least this much behind a packet is worth being shared with the next one: a bare
 /// acknowledgement of an inner TCP flow has 40 to 60 bytes.
@@ -186,7 +186,8 @@ impl Path {
 
     fn control_is_late(&self, now: Instant) -> bool {
         let late = |due: Option<Instant>| due.is_some_and(|at| at + CONTROL_PATIENCE <= now);
-        let is_wanted_now = self.response.is_some() || self.measurements.are_due();
+        let is_wanted_now =
+            self.response.is_some() || self.measurements.are_due() || self.carried_exchange.is_some();
         is_wanted_now || late(self.received.ack_due()) || late(self.liveness.next_probe())
     }
 
@@ -220,6 +221,7 @@ impl Path {
             self.use_in_datagram = Some(path_use);
             eliciting = true;
         }
+        eliciting |= self.carried_exchange.take_if(|frame| write_exchange(frame, writer)).is_some();
         if self.ping_due(now) && writer.ping() {
             self.only_answered_since = None;
             eliciting = true;
@@ -287,6 +289,13 @@ impl Path {
         if self.received.data_at().is_some_and(|at| now < at + PING_INTERVAL) {
             self.only_answered_since.get_or_insert(now);
         }
+    }
+}
+
+fn write_exchange(frame: &ExchangeFrame, writer: &mut FrameWriter<'_>) -> bool {
+    match frame {
+        ExchangeFrame::Rekey(asked) => writer.rekey(asked),
+        ExchangeFrame::Rekeyed(told) => writer.rekeyed(told),
     }
 }
 

@@ -82,7 +82,8 @@ impl Path {
         let at_once = self.response.is_some()
             || self.measurements.are_due()
             || !self.carried.is_empty()
-            || self.carried_use.is_some();
+            || self.carried_use.is_some()
+            || self.carried_exchange.is_some();
         [
             at_once.then_some(now),
             self.liveness.next_probe(),

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use psmc_wire::Incarnation;
-use psmc_wire::control::{CloseReason, Hello, Limits, Message, VERSION};
+use psmc_wire::control::{Capabilities, CloseReason, Hello, Limits, Message, VERSION};
 use psmc_wire::crypto::{Aead, KeySource, Role};
 use psmc_wire::frame::PathUse;
 
@@ -149,6 +149,7 @@ impl Session {
             aead: shared.aead,
             mtu: shared.mtu,
             name: shared.name.clone(),
+            capabilities: Capabilities::REKEY,
         };
         shared.messages.push_back((id, Message::Hello(hello)));
     }
@@ -184,7 +185,9 @@ impl Session {
             (Aead::Aes256Gcm, Aead::Aes256Gcm) => Aead::Aes256Gcm,
             (Aead::ChaCha20Poly1305, _) | (_, Aead::ChaCha20Poly1305) => Aead::ChaCha20Poly1305,
         };
-        let void = self.keys.install(NewKeys { label, peer_label: heard.label, role, aead, source }, now);
+        let is_renewable = heard.capabilities.contains(Capabilities::REKEY);
+        let keys = NewKeys { label, peer_label: heard.label, role, aead, source, is_renewable };
+        let void = self.keys.install(keys, now);
         shared.release_labels(void);
         self.on_established(id, heard, fresh, shared, now);
         Ok(())

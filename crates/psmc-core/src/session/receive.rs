@@ -251,6 +251,8 @@ impl Session {
                 Frame::PathChallenge(token) => self.paths[index].on_challenge(token),
                 Frame::PathResponse(token) => self.on_response(index, token, shared, now),
                 Frame::PathUse(wish) => result = result.and(self.on_path_use(wish, now)),
+                Frame::Rekey(asked) => result = result.and(self.on_rekey(index, &asked, shared, now)),
+                Frame::Rekeyed(told) => result = result.and(self.on_rekeyed(&told, shared, now)),
                 Frame::Data(data) => result = result.and(self.on_data(index, &data, sent_at_us, shared, now)),
                 Frame::Repair(repair) => {
                     result = result.and(self.on_repair(index, &repair, sent_at_us, shared, now));

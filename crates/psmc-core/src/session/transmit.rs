@@ -105,7 +105,7 @@ impl Session {
         shared: &mut Shared,
         now: Instant,
     ) -> Option<Transmit> {
-        self.keys.sealing()?;
+        self.keys.sealing(now)?;
         self.paths.refresh(now);
         self.recut();
         self.schedule(shared, now);
@@ -121,7 +121,7 @@ impl Session {
             batch.clear();
             let path = &mut self.paths[index];
             let before = path.state();
-            path.emit(self.keys.sealing()?, &self.clock, batch, now);
+            path.emit(self.keys.sealing(now)?, &self.clock, batch, now);
             // One probe too many makes a suspect dead.
             self.note_state(index, before, shared, now);
             if batch.segments() > 0 {

@@ -4,10 +4,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use psmc_core::{ConnectionId, Event, PathState, Refusal, SchedulerKind};
-use psmc_wire::control::{About, CloseReason, Hello, Message, PathInfo, Seen, Tier, VERSION};
+use psmc_wire::control::{About, Capabilities, CloseReason, Hello, Message, PathInfo, Seen, Tier, VERSION};
 use psmc_wire::crypto::{Aead, KeySource, PacketKey, Role, TAG_LEN};
 use psmc_wire::datagram::{HEADER_LEN, Header, Marks, TIMESTAMP_LEN, nonce};
-use psmc_wire::frame::{AckHeader, DataFrame, FrameWriter, PacketRange, PathStats, PathUse, PathUseFrame};
+use psmc_wire::frame::{
+    AckHeader, DataFrame, FrameWriter, PacketRange, PathStats, PathUse, PathUseFrame, RekeyFrame,
+};
 use psmc_wire::{Bucket, Checksum, FlowSeq, Incarnation, Label, PacketNumber, PathId};
 
 use crate::world::crypto::TestKeys;
@@ -348,6 +350,7 @@ fn hello(incarnation: u64, version: u16) -> Message {
         aead: Aead::Aes256Gcm,
         mtu: 1400,
         name: "mallory".to_owned(),
+        capabilities: Capabilities::default(),
     })
 }
 
@@ -437,4 +440,39 @@ fn connections_without_a_hello_are_bounded() {
     world.run_for(Duration::from_secs(6));
     assert!(ids.iter().all(|&id| was_hung_up(&mut world, id)));
     assert_eq!(world.connections(), 1);
+}
+
+#[test]
+fn a_peer_can_neither_begin_exchanges_at_will_nor_with_useless_keys() {
+    let mut world = busy_world();
+    world.run_for(Duration::from_secs(2));
+    let mut insider = Insider::new(&world);
+    let regarding = insider.label;
+    let mut ask = |world: &mut World, regarding, label, public: u8| {
+        let mut frame = RekeyFrame { regarding, label: Label(label), public_key: [0; 32] };
+        frame.public_key[7] = public;
+        let datagram = insider.datagram(0, |frames| assert!(frames.rekey(&frame) && frames.rekeyed(&frame)));
+        world.inject(0, HQ, &mut datagram.clone(), address(0, VAN));
+        world.settle();
+    };
+    let before = world.status(HQ).key_generations;
+    ask(&mut world, Label(regarding.0 ^ 1), 5, 9);
+    expect_refusal(&mut world, HQ, Refusal::Malformed, "no secret follows", |world| {
+        ask(world, regarding, 6, 0)
+    });
+    // The first one is answered, and all the others are not: nothing would come of more than one.
+    let answers = |world: &World| world.links[0].carried_bytes[HQ];
+    let (count, quiet) = (200, answers(&world));
+    for label in 0..count {
+        ask(&mut world, regarding, 100 + label, 9);
+    }
+    let told = answers(&world) - quiet;
+    assert!(told < 20_000, "{told} bytes for {count} exchanges");
+    assert_eq!(world.status(HQ).key_generations, before, "nobody has used it");
+    for number in 500..600 {
+        world.send(HQ, &packet(HQ, TCP, 1, number, 500));
+        world.run_for(ms(10));
+    }
+    world.run_for(ms(500));
+    assert!((500..600).all(|number| world.numbers(VAN).contains(&number)), "the keys in use stay in use");
 }

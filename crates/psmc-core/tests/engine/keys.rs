@@ -55,7 +55,7 @@ fn keys_roll_under_load_and_lose_nothing() {
 #[test]
 fn a_handshake_with_fresh_secrets_every_fifteen_minutes_loses_nothing() {
     let mut world = World::connected(vec![Link::new(10), Link::new(60)], SchedulerKind::Wrr);
-    world.run_for(Duration::from_secs(14 * 60 + 50));
+    world.run_for(Duration::from_secs(13 * 60 + 50));
     let count = chat(&mut world, 0, ms(5), Duration::from_secs(30));
     world.run_for(ms(500));
     assert_eq!((established(&world, VAN), established(&world, HQ)), (2, 2));

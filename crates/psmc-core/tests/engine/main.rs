@@ -18,6 +18,7 @@ mod pins;
 mod queueing;
 mod random_operations;
 mod reconfigure;
+mod rekey;
 mod relays;
 mod repair;
 mod schedulers;

@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use psmc_core::{PathAddress, PathConfig, PathState, PathStatus, PathTuning, RepairKind, SchedulerKind};
+use psmc_core::{
+    KeyLimits, PathAddress, PathConfig, PathState, PathStatus, PathTuning, RepairKind, SchedulerKind,
+};
 use psmc_wire::PathId;
 use psmc_wire::frame::PathUse;
 
+use crate::world::crypto::forbid_nonces_twice;
 use crate::world::{HQ, Link, Setup, TCP, UDP, VAN, World, address, packet, path_config};
 
 /// More would mean that the engine spins; a busy second of these worlds takes a few thousand.
@@ -138,8 +141,11 @@ fn harmful() -> impl Strategy<Value = Op> {
 fn setup() -> impl Strategy<Value = Setup> {
     let scheduler = prop_oneof![2 => Just(SchedulerKind::Earliest), 5 => prop::sample::select(SchedulerKind::ALL.to_vec())];
     let repair = prop::sample::select(RepairKind::ALL.to_vec());
-    (scheduler, repair, any::<bool>(), any::<bool>()).prop_map(|(scheduler, repair, both, bad_path_rule)| {
-        Setup { can_dial: [true, both], bad_path_rule, repair, ..scheduler.into() }
+    (scheduler, repair, any::<[bool; 3]>()).prop_map(|(scheduler, repair, [both, bad_path_rule, hurried])| {
+        // Keys are exchanged within the session many times in a run, or hardly ever.
+        let exchange_after = Duration::from_millis(if hurried { 1200 } else { 900_000 });
+        let key_limits = KeyLimits { exchange_after, ..KeyLimits::default() };
+        Setup { can_dial: [true, both], bad_path_rule, repair, key_limits, ..scheduler.into() }
     })
 }
 
@@ -155,6 +161,7 @@ struct Run {
 
 impl Run {
     fn new(delays: &[u64], setup: impl Into<Setup>) -> Self {
+        forbid_nonces_twice();
         let links = delays.iter().map(|&delay| Link::new(delay)).collect();
         let world = World::connected(links, setup);
         Self { world, next_number: 0, sent: BTreeMap::new(), restarts: 0, silent: false }

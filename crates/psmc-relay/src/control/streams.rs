@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 /// Bytes that are on their way in each direction.
 const BUFFER: usize = 16 * 1024;
 
-/// A stream on which nothing has moved for this long is ended. Sites renew their connections every 15 minutes.
+/// A stream on which nothing has moved for this long is ended. Sites renew their connections every 14 minutes.
 const IDLE: Duration = Duration::from_secs(20 * 60);
 
 /// Bits per second in each direction: a stream carries control messages, not traffic.

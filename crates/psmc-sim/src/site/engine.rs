@@ -216,6 +216,7 @@ impl Engine {
             | Event::Closed { .. }
             | Event::PathChanged { .. }
             | Event::PathOpened { .. }
+            | Event::KeysEnded { .. }
             | Event::HopWanted { .. }
             | Event::BatchesLost { .. }
             | Event::Measured { .. }

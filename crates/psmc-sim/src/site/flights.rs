@@ -9,7 +9,10 @@
 //! the nonce and the header, so that an engine that used the wrong ones would be found out.
 
 use psmc_wire::control::{LENGTH_LEN, Message, message_length};
-use psmc_wire::crypto::{Aead, AuthError, KeySource, NONCE_LEN, PacketKey, Role, TAG_LEN};
+use psmc_wire::crypto::{
+    Aead, AuthError, BadPublicKey, EXCHANGE_KEY_LEN, KeyExchange, KeySource, NONCE_LEN, PacketKey, Role,
+    TAG_LEN,
+};
 
 use super::Identity;
 
@@ -101,6 +104,25 @@ impl KeySource for SimKeys {
         let aead = u64::from(aead == Aead::Aes256Gcm);
         let sealer = u64::from(sealer == Role::Dialer);
         Box::new(SimKey(mix(self.secret, u64::from(epoch) << 2 | aead << 1 | sealer)))
+    }
+
+    fn exchange(&self) -> Box<dyn KeyExchange> {
+        Box::new(SimExchange { before: self.secret })
+    }
+}
+
+/// An exchange as long as a real one, of nothing that is secret: in the simulator nobody listens.
+struct SimExchange {
+    before: u64,
+}
+
+impl KeyExchange for SimExchange {
+    fn public_key(&self) -> [u8; EXCHANGE_KEY_LEN] {
+        [0; EXCHANGE_KEY_LEN]
+    }
+
+    fn keys(&self, _: Role, _: &[u8; EXCHANGE_KEY_LEN]) -> Result<Box<dyn KeySource>, BadPublicKey> {
+        Ok(Box::new(SimKeys { secret: mix(self.before, 1) }))
     }
 }
 

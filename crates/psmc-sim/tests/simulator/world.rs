@@ -215,6 +215,7 @@ fn site_setup(hosts: [HostId; 2], links: &[LinkId], number: u8, end: usize) -> S
             broadcasts: Vec::new(),
             classes: psmc_core::ClassConfig::defaults(),
             clamp_mss: psmc_core::ClampMss::Auto,
+            key_limits: psmc_core::KeyLimits::default(),
             seed: [0; 32],
         },
         addresses: vec![net(&format!("{}/24", tunnel_address(number, end)))],

@@ -140,7 +140,19 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     writeln!(out, "  control      {}", control(peer))?;
     if let (Some(epoch), Some(key_age)) = (peer.epoch, peer.key_age_s) {
-        writeln!(out, "  data key     number {epoch}, {} old", age(key_age))?;
+        let exchanged = match peer.key_exchanges {
+            0 => String::new(),
+            1 => ", after a key exchange through the tunnel".to_owned(),
+            many => format!(", after {many} key exchanges through the tunnel"),
+        };
+        writeln!(out, "  data key     number {epoch}, {} old{exchanged}", age(key_age))?;
+    }
+    if let Some(ago) = peer.keys_expired_s {
+        writeln!(
+            out,
+            "  stopped      the data keys expired {} ago: nothing passes without a control connection",
+            age(ago)
+        )?;
     }
     let (sent, received) = (bytes(peer.tx_bytes), bytes(peer.rx_bytes));
     writeln!(out, "  sent         {sent} in {} packets", peer.tx_packets)?;

@@ -3,10 +3,11 @@
 use super::{
     ACK, ACK_DELAY_UNIT_US, AckHeader, DATA, DATA_LENGTH_FLAG, DATA_PART, DATA_PARTIAL_CHECKSUM_FLAG,
     DATA_REPAIRED_FLAG, DATA_UNORDERED_FLAG, PADDING, PATH_CHALLENGE, PATH_RESPONSE, PATH_STATS, PATH_USE,
-    PING, PacketRange, Part, PathStats, PathUse, PathUseFrame, REPAIR, RepairFrame,
+    PING, PacketRange, Part, PathStats, PathUse, PathUseFrame, REKEY, REKEYED, REPAIR, RekeyFrame,
+    RepairFrame,
 };
 use crate::fields::{Malformed, Reader};
-use crate::ids::{Bucket, FlowSeq, PacketNumber, PathId};
+use crate::ids::{Bucket, FlowSeq, Label, PacketNumber, PathId};
 use crate::ip::transport::Checksum;
 
 /// All flags of a frame with data.
@@ -30,6 +31,10 @@ pub enum Frame<'a> {
     PathResponse([u8; 8]),
     /// A wish for the use of a path.
     PathUse(PathUseFrame),
+    /// The sender begins a key exchange.
+    Rekey(RekeyFrame),
+    /// The answer.
+    Rekeyed(RekeyFrame),
     /// An inner packet, or a part of one.
     Data(DataFrame<'a>),
     /// What a lost inner packet can be computed from.
@@ -41,7 +46,13 @@ impl Frame<'_> {
     #[must_use]
     pub fn is_ack_eliciting(&self) -> bool {
         match self {
-            Self::Ping | Self::PathChallenge(_) | Self::PathUse(_) | Self::Data(_) | Self::Repair(_) => true,
+            Self::Ping
+            | Self::PathChallenge(_)
+            | Self::PathUse(_)
+            | Self::Rekey(_)
+            | Self::Rekeyed(_)
+            | Self::Data(_)
+            | Self::Repair(_) => true,
             Self::Padding | Self::Ack(_) | Self::PathStats(..) | Self::PathResponse(_) => false,
         }
     }
@@ -151,6 +162,8 @@ impl<'a> Frames<'a> {
             PATH_CHALLENGE => reader.array().map(Frame::PathChallenge),
             PATH_RESPONSE => reader.array().map(Frame::PathResponse),
             PATH_USE => parse_use(reader).map(Frame::PathUse),
+            REKEY => parse_rekey(reader).map(Frame::Rekey),
+            REKEYED => parse_rekey(reader).map(Frame::Rekeyed),
             data if matches!(data & !DATA_FLAGS, DATA | DATA_PART) => {
                 parse_data(reader, data).map(Frame::Data)
             }
@@ -197,6 +210,14 @@ fn parse_use(reader: &mut Reader<'_>) -> Result<PathUseFrame, Malformed> {
             2 => PathUse::Closed,
             _ => return Err(Malformed::Illegal("use of a path")),
         },
+    })
+}
+
+fn parse_rekey(reader: &mut Reader<'_>) -> Result<RekeyFrame, Malformed> {
+    Ok(RekeyFrame {
+        regarding: Label(reader.u32()?),
+        label: Label(reader.u32()?),
+        public_key: reader.array()?,
     })
 }
 

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::crypto::TAG_LEN;
 use crate::datagram::DATAGRAM_OVERHEAD;
-use crate::ids::{Bucket, FlowSeq};
+use crate::ids::{Bucket, FlowSeq, Label};
 use crate::ip::transport::Checksum;
 
 fn written(room: usize, write: impl FnOnce(&mut FrameWriter<'_>) -> bool) -> Option<Vec<u8>> {
@@ -77,6 +77,15 @@ proptest! {
             let read: Vec<_> = ack.ranges(PacketNumber(100_000)).collect();
             prop_assert_eq!(&read[..], &runs[..read.len()]);
         }
+    }
+
+    #[test]
+    fn a_key_exchange_survives_the_wire(regarding: u32, label: u32, public_key: [u8; EXCHANGE_KEY_LEN]) {
+        let frame = RekeyFrame { regarding: Label(regarding), label: Label(label), public_key };
+        let bytes = written(82, |w| w.rekey(&frame) && w.rekeyed(&frame)).expect("fits exactly");
+        let frames: Vec<_> = Frames::new(&bytes).map(|frame| frame.expect("well-formed")).collect();
+        assert!(matches!(frames[..], [Frame::Rekey(asked), Frame::Rekeyed(told)] if asked == frame && told == frame));
+        prop_assert!(Frames::new(&bytes[..40]).any(|frame| frame.is_err()), "what is cut off is no frame");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::{
     ACK, ACK_DELAY_UNIT_US, AckHeader, DATA, DATA_LENGTH_FLAG, DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH,
     DATA_PART, DATA_PARTIAL_CHECKSUM_FLAG, DATA_REPAIRED_FLAG, DATA_UNORDERED_FLAG, MAX_ACK_GAPS,
     PART_OVERHEAD, PATH_CHALLENGE, PATH_RESPONSE, PATH_STATS, PATH_USE, PING, PacketRange, Part, PathStats,
-    PathUse, PathUseFrame, REPAIR,
+    PathUse, PathUseFrame, REKEY, REKEYED, REPAIR, RekeyFrame,
 };
 use crate::frame::DataFrame;
 use crate::ids::{Bucket, FlowSeq, PathId};
@@ -83,6 +83,21 @@ impl<'a> FrameWriter<'a> {
             PathUse::Closed => 2,
         };
         self.put(&[&[PATH_USE], &frame.path.0.to_be_bytes(), &frame.sequence.to_be_bytes(), &[usage]])
+    }
+
+    /// Begins a key exchange.
+    pub fn rekey(&mut self, frame: &RekeyFrame) -> bool {
+        self.exchange(REKEY, frame)
+    }
+
+    /// Answers one that the peer has begun.
+    pub fn rekeyed(&mut self, frame: &RekeyFrame) -> bool {
+        self.exchange(REKEYED, frame)
+    }
+
+    fn exchange(&mut self, kind: u8, frame: &RekeyFrame) -> bool {
+        let (regarding, label) = (frame.regarding.0.to_be_bytes(), frame.label.0.to_be_bytes());
+        self.put(&[&[kind], &regarding, &label, &frame.public_key])
     }
 
     /// Acknowledges the runs of `ranges`, which come largest first and do not touch each other.

@@ -432,6 +432,7 @@ impl Plane {
             | Event::Hangup(_)
             | Event::Connected { .. }
             | Event::Closed { .. }
+            | Event::KeysEnded { .. }
             | Event::Measured { .. }
             | Event::Counts { .. }
             | Event::HopWanted { .. }

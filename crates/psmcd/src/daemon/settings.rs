@@ -2,7 +2,9 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use psmc_core::{ClassConfig, ClassMatch, CongestionConfig, PathConfig, PeerConfig, SiteConfig, SocketId};
+use psmc_core::{
+    ClassConfig, ClassMatch, CongestionConfig, KeyLimits, PathConfig, PeerConfig, SiteConfig, SocketId,
+};
 use psmc_net::keys::{PublicKey, random_seed};
 use psmc_net::tun::TunConfig;
 
@@ -20,6 +22,7 @@ pub fn site_config(site: &config::Site) -> SiteConfig {
         classes: classes(&site.classes),
         clamp_mss: site.clamp_mss,
         broadcasts: site.addresses.iter().filter_map(|address| broadcast(*address)).collect(),
+        key_limits: KeyLimits::default(),
         seed: random_seed(),
     }
 }

@@ -120,7 +120,8 @@ impl Control {
         };
         let paths: Vec<_> = paths.map(path_status).collect();
         let heard_at = session.paths.iter().filter_map(|path| path.heard_at).max();
-        let carries = paths.iter().any(|path| matches!(path.state, PathState::Active | PathState::Standby));
+        let carries = session.keys_ended.is_none()
+            && paths.iter().any(|path| matches!(path.state, PathState::Active | PathState::Standby));
         let counters = &session.counters;
         PeerStatus {
             name: peer.config.name.to_string(),
@@ -143,6 +144,9 @@ impl Control {
             added: peer.is_added,
             routes,
             scheduler: session.scheduler.name().to_owned(),
+            key_generations: session.key_generations,
+            key_exchanges: session.key_exchanges,
+            keys_expired_s: session.keys_ended.map(|at| seconds(now.saturating_duration_since(at))),
             key_age_s: session.key.map(|(since, _)| seconds(now.duration_since(since))),
             epoch: session.key.map(|(_, epoch)| u64::from(epoch)),
             tx_bytes: counters.tx_bytes,

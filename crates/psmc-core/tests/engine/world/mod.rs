@@ -22,12 +22,12 @@ use evil::Handed;
 pub use evil::{Evil, Trick};
 pub use link::{EcnTreatment, Link};
 use psmc_core::{
-    Batch, ClampMss, ClassConfig, CongestionConfig, ConnectionId, DatagramOrigin, Event, PathConfig,
-    PathHandle, PathState, PeerConfig, PeerError, PeerId, PeerStatus, ReorderPolicy, RepairKind,
+    Batch, ClampMss, ClassConfig, CongestionConfig, ConnectionId, DatagramOrigin, Event, KeyLimits,
+    PathConfig, PathHandle, PathState, PeerConfig, PeerError, PeerId, PeerStatus, ReorderPolicy, RepairKind,
     SchedulerKind, Site, SiteConfig, SocketId, Tier,
 };
 use psmc_wire::PathId;
-use psmc_wire::control::Message;
+use psmc_wire::control::{Capabilities, Message};
 use psmc_wire::crypto::{Aead, Role};
 use psmc_wire::ip::Ecn;
 use refusal::Refusals;
@@ -68,6 +68,9 @@ pub struct Setup {
     pub clamp_mss: ClampMss,
     /// Whether the headquarters heed only what comes through relays.
     pub hq_is_hidden: bool,
+    pub key_limits: KeyLimits,
+    /// Whether the sites are of a release that knows of no exchange of keys within the session.
+    pub without_exchange: bool,
 }
 
 impl From<SchedulerKind> for Setup {
@@ -87,6 +90,8 @@ impl From<SchedulerKind> for Setup {
             repair: RepairKind::Auto,
             clamp_mss: ClampMss::Auto,
             hq_is_hidden: false,
+            key_limits: KeyLimits::default(),
+            without_exchange: false,
         }
     }
 }
@@ -232,6 +237,7 @@ impl World {
             clamp_mss: setup.clamp_mss,
             hidden: setup.hq_is_hidden && index == HQ,
             broadcasts: Vec::new(),
+            key_limits: setup.key_limits,
             seed: std::array::from_fn(|i| {
                 if i == 0 { seed.wrapping_mul(2).wrapping_add(index as u8) } else { 0 }
             }),
@@ -473,7 +479,12 @@ impl World {
         }
     }
 
-    fn post(&mut self, from: usize, id: ConnectionId, message: Message) {
+    fn post(&mut self, from: usize, id: ConnectionId, mut message: Message) {
+        if let Message::Hello(hello) = &mut message
+            && self.setup.without_exchange
+        {
+            hello.capabilities = Capabilities::default();
+        }
         // What can't be carried is carried later: a control connection loses nothing while it lasts.
         let at = self.now + self.control_delay().unwrap_or_default();
         self.posted.push((self.now, from, message.clone()));
@@ -501,6 +512,7 @@ impl World {
             | Event::Closed { .. }
             | Event::PathChanged { .. }
             | Event::PathOpened { .. }
+            | Event::KeysEnded { .. }
             | Event::PathForgotten { .. }
             | Event::HopWanted { .. }
             | Event::BatchesLost { .. }

@@ -26,6 +26,7 @@ impl Peers {
         match event {
             Event::Connected { peer, fresh, .. } => self.log_connected(*peer, *fresh),
             Event::Closed { peer, reason } => self.log_closed(*peer, *reason),
+            Event::KeysEnded { peer } => self.log_keys_ended(*peer),
             Event::PathChanged { .. }
             | Event::PathOpened { .. }
             | Event::PathMoved { .. }
@@ -53,6 +54,15 @@ impl Peers {
             tracing::warn!(peer = name, error, "two hosts with the same key compete for the tunnel");
             peer.last_error = Some(error);
         }
+    }
+
+    fn log_keys_ended(&self, peer: PeerId) {
+        let Some(index) = self.index_of(peer) else { return };
+        let name = self.list[index].config.name.as_str();
+        tracing::warn!(
+            peer = name,
+            "the keys have expired: nothing is sent until there is a control connection"
+        );
     }
 
     fn log_closed(&mut self, peer: PeerId, reason: CloseReason) {
@@ -106,6 +116,7 @@ impl Peers {
             }
             Event::Connected { .. }
             | Event::Closed { .. }
+            | Event::KeysEnded { .. }
             | Event::Measured { .. }
             | Event::Counts { .. }
             | Event::Dial(_)

@@ -117,6 +117,8 @@ pub struct Site {
     pub mtu: Option<u16>,
     /// What becomes of the MSS of TCP connections through the tunnel.
     pub clamp_mss: ClampMss,
+    /// How old keys get before new ones are exchanged through the tunnel.
+    pub rekey_after: Duration,
     /// Whether peers may test how fast the tunnel is.
     pub speedtest: bool,
     /// Its traffic classes, beside those that every site has, or in place of them.

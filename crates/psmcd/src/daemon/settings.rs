@@ -22,7 +22,7 @@ pub fn site_config(site: &config::Site) -> SiteConfig {
         classes: classes(&site.classes),
         clamp_mss: site.clamp_mss,
         broadcasts: site.addresses.iter().filter_map(|address| broadcast(*address)).collect(),
-        key_limits: KeyLimits::default(),
+        key_limits: KeyLimits { exchange_after: site.rekey_after, ..KeyLimits::default() },
         seed: random_seed(),
     }
 }

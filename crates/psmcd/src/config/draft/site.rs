@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ipnet::IpNet;
-use psmc_core::ClampMss;
+use psmc_core::{ClampMss, KeyLimits};
 use psmc_net::keys::PrivateKey;
 use psmc_toml::{
     Complaint, INTERFACE, InterfaceName, KEY_FILE, Kind, LISTEN, Listen, NAME, Name, PRIVATE_KEY, SOCKET,
@@ -18,7 +19,7 @@ use crate::config::grants::read_grants;
 use crate::config::model::{Class, Internet, Site, Sla};
 use crate::config::value::{
     ALLOWED_NET, AllowedNet, CLAMP_MSS, ENDPOINT, EXCLUSION, Endpoint, Exclusion, INNER_MTU, NAME_SERVER,
-    TUNNEL_ADDRESS,
+    REKEY_AFTER, TUNNEL_ADDRESS,
 };
 
 const MAKE_A_KEY: &str = "make the file with `umask 077; psmc genkey > FILE`";
@@ -60,6 +61,7 @@ draft! {
         interface: Option<InterfaceName> = optional(INTERFACE),
         mtu: Option<u16> = optional(INNER_MTU),
         clamp_mss: ClampMss = optional(CLAMP_MSS).unwrap_or_default(),
+        rekey_after: Duration = optional(REKEY_AFTER).unwrap_or(KeyLimits::default().exchange_after),
         [..TreatmentDraft::KEYS] treatment: TreatmentDraft = { TreatmentDraft::read(section, out) },
         speedtest: bool = optional(SWITCH).unwrap_or(false),
         state_file: Option<PathBuf> = optional(STATE_FILE).map(|file| source.beside(file)),
@@ -99,6 +101,7 @@ impl SiteDraft {
             interface: self.interface,
             mtu: self.mtu,
             clamp_mss: self.clamp_mss,
+            rekey_after: self.rekey_after,
             speedtest: self.speedtest,
             treatment: self.treatment.build(),
             classes,

@@ -93,6 +93,16 @@ pub(in crate::config) const KEEPALIVE: Kind<Duration> = Kind::text_or_number("\"
 /// Within the 30 s of the strictest common NATs even when two in a row are lost.
 pub const DEFAULT_KEEPALIVE: Duration = Duration::from_secs(10);
 
+/// How old keys get before the sites exchange new ones through the tunnel, if no control connection has brought any. The longest is
+/// what the engine does by itself: no later, so that no keys are older than a quarter of an hour. Faster than every five seconds would
+/// have old keys retire no sooner, and cost time.
+pub(in crate::config) const REKEY_AFTER: Kind<Duration> = Kind::text_or_number("\"300s\"", |text| {
+    let digits = text.strip_suffix('s').unwrap_or(text).trim_end();
+    let remedy = "choose 5 to 870 seconds, written 300 or \"300s\"";
+    let seconds = within(digits, 5..=870, format_args!("{text:?} is no age of keys"), remedy);
+    seconds.map(Duration::from_secs)
+});
+
 /// How long a buffer of fixed size holds a packet. After a second a sender's retransmission timer runs out at the latest
 /// (RFC 6298 §2.4).
 pub(in crate::config) const BUFFER_TIMEOUT: Kind<Duration> = Kind::text_or_number("\"50ms\"", |text| {
@@ -140,6 +150,10 @@ mod tests {
         }
         for bad in ["0", "121", "25m", "s", "", "-1"] {
             assert!(KEEPALIVE.read(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(REKEY_AFTER.read("300s"), Ok(Duration::from_secs(300)));
+        for bad in ["4", "871", "15m", ""] {
+            assert!(REKEY_AFTER.read(bad).is_err(), "{bad:?}");
         }
         for text in ["50", "50ms", "50 ms"] {
             assert_eq!(BUFFER_TIMEOUT.read(text), Ok(Duration::from_millis(50)));

@@ -238,9 +238,13 @@ fn of_dialled(peer: &PeerStatus, found: &[Finding]) -> Option<Finding> {
 }
 
 fn heard(peer: &PeerStatus) -> String {
-    match peer.heard_s {
-        Some(seconds) => format!("nothing heard for {}", psmc_service::units::age(seconds)),
-        None => "never heard of".to_owned(),
+    use psmc_service::units::age;
+    match (peer.keys_expired_s, peer.heard_s) {
+        (Some(seconds), _) => {
+            format!("its data keys expired {} ago, without a control connection", age(seconds))
+        }
+        (None, Some(seconds)) => format!("nothing heard for {}", age(seconds)),
+        (None, None) => "never heard of".to_owned(),
     }
 }
 

@@ -114,7 +114,7 @@ fn exchanges_get_through_where_most_is_lost() {
     let limits = KeyLimits { exchange_after: Duration::from_secs(20), ..KeyLimits::default() };
     let mut world = world_with(vec![link], |setup| setup.key_limits = limits);
     block_control(&mut world);
-    chat(&mut world, 0, ms(50), Duration::from_secs(400));
+    chat(&mut world, 0, ms(200), Duration::from_secs(400));
     for end in [VAN, HQ] {
         assert!(world.status(end).key_exchanges >= 12, "{}", world.status(end).key_exchanges);
     }
@@ -237,6 +237,34 @@ fn a_peer_that_knows_of_no_exchange_is_cut_off_after_a_day_and_not_before() {
     assert_eq!(world.status(VAN).key_generations, 1);
     world.run_for(Duration::from_secs(120));
     assert!(have_ended(&world));
+}
+
+fn established(world: &World, end: usize) -> usize {
+    world.ends[end].events.iter().filter(|event| matches!(event, Event::Connected { .. })).count()
+}
+
+/// A handshake stands still when its acceptor has the new keys and its dialer does not, and meanwhile keys are exchanged within
+/// the session. The dialer then comes to use those of the exchange first: so must the acceptor, whatever it installed first.
+#[test]
+fn a_handshake_that_takes_longer_than_an_exchange_comes_after_it() {
+    let limits = KeyLimits { exchange_after: ms(2000), ..KeyLimits::default() };
+    let mut world = world_with(vec![Link::new(20)], |setup| setup.key_limits = limits);
+    world.run_for(ms(800));
+    world.drop_connections();
+    while established(&world, HQ) < 2 {
+        world.run_for(ms(1));
+    }
+    world.control_up = false;
+    let mut count = chat(&mut world, 0, ms(10), ms(1000));
+    assert_eq!([VAN, HQ].map(|end| world.status(end).key_exchanges), [1, 1]);
+    assert_eq!(established(&world, VAN), 1, "the hello is on its way");
+    world.control_up = true;
+    count += chat(&mut world, count, ms(10), 2 * OVERLAP);
+    world.run_for(ms(500));
+    assert_eq!(established(&world, VAN), 2);
+    for end in [VAN, HQ] {
+        assert!(world.numbers(end).iter().copied().eq(0..count), "nothing is lost");
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -32,13 +32,16 @@ impl KeySource for TestKeys {
     }
 }
 
+/// A key, its epoch, and a nonce.
+type Sealed = (u64, u64, [u8; NONCE_LEN]);
+
 thread_local! {
     /// How many private keys there were.
     static PRIVATE_KEYS: Cell<u64> = const { Cell::new(1000) };
     /// The generations with which an acceptor and a dialer have sealed last.
     static LAST: Cell<[u64; 2]> = const { Cell::new([0; 2]) };
     /// With which keys and nonces something was sealed, while somebody wants to know.
-    static SEALED: RefCell<Option<HashSet<(u64, u64, [u8; NONCE_LEN])>>> = const { RefCell::new(None) };
+    static SEALED: RefCell<Option<HashSet<Sealed>>> = const { RefCell::new(None) };
 }
 
 /// From here on, a test in which a nonce is used twice with a key fails.
@@ -87,7 +90,7 @@ impl KeyExchange for TestExchange {
 
     fn keys(&self, role: Role, peer: &[u8; EXCHANGE_KEY_LEN]) -> Result<Box<dyn KeySource>, BadPublicKey> {
         let public = u64::from_be_bytes(peer[..8].try_into().expect("eight bytes"));
-        if public < 2 || public >= PRIME {
+        if !(2..PRIME).contains(&public) {
             return Err(BadPublicKey);
         }
         let own = self.public_key();

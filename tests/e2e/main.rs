@@ -32,6 +32,7 @@ mod probes;
 mod queueing;
 mod quotas;
 mod reflectors;
+mod rekey;
 mod relays;
 mod reload;
 mod repair;

@@ -109,6 +109,8 @@ pub(super) fn tune(socket: SockRef<'_>) -> io::Result<()> {
         .with_retries(KEEPALIVE_PROBES);
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_notsent_lowat(MAX_UNSENT)?;
+    // A kernel without it, or that does not allow it, has its own.
+    let _ = socket.set_tcp_congestion(CONGESTION_CONTROL);
     socket.set_tcp_mss(MAX_SEGMENT)?;
     socket.set_tcp_keepalive(&keepalive)?;
     socket.set_tcp_user_timeout(Some(USER_TIMEOUT))
@@ -176,6 +178,10 @@ const MAX_SEGMENT: u32 = 1280 - 40 - 20;
 /// What a connection takes beyond what it may send at the moment, in bytes (`TCP_NOTSENT_LOWAT`, tcp(7)): the kernel would take
 /// megabytes, which a slow link needs minutes for.
 const MAX_UNSENT: u32 = 16 * 1024;
+
+/// What controls congestion (`TCP_CONGESTION`, tcp(7)): not BBR, which many systems have by default. Where a queue stands it holds
+/// everything back for 200 ms every ten seconds, to see the round trip without it (draft-ietf-ccwg-bbr, ProbeRTT).
+const CONGESTION_CONTROL: &[u8] = b"cubic";
 
 /// Silence until the first keepalive probe: short, because a control connection decides which paths are used.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);

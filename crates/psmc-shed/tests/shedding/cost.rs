@@ -23,7 +23,7 @@ const RENEWED: u32 = 5;
 /// Rules of each of two servers.
 const RULES: u16 = 50;
 
-/// How much more a hundred rules may cost than one: most of a round is the start of `nft`, whatever it lists.
+/// How much more a hundred rules may cost than two: listing their counters is the most of it, and a start of `nft` comes to all.
 const MOST: f64 = 4.0;
 
 /// A hundredth of a second: what Linux counts processor time in for `/proc` on all machines (`USER_HZ`).

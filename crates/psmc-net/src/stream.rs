@@ -346,8 +346,6 @@ fn poll_send(socket: &mut Watched<Socket>, cx: &mut Context<'_>, message: &[u8])
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may fail")]
-
     use proptest::prelude::*;
     use tokio::time::timeout;
 
@@ -375,8 +373,7 @@ mod tests {
     /// Two ends of a stream of TLS, over a connection that holds that many bytes.
     async fn tls(room: usize) -> (Secured<tokio::io::DuplexStream>, Secured<tokio::io::DuplexStream>) {
         let (van, hq) = (PrivateKey::generate(), PrivateKey::generate());
-        let allowed = AllowedKeys::default();
-        allowed.insert(van.public());
+        let allowed: AllowedKeys = [van.public()].into_iter().collect();
         let hq = Identity::new(&hq);
         let acceptor = Acceptor::new(&hq, allowed.clone()).with_streams(&hq, allowed);
         let dialer = Dialer::for_protocol(&Identity::new(&van), hq.public(), PATH_ALPN);
@@ -422,7 +419,7 @@ mod tests {
     }
 
     /// Nobody reads at the other end, so that all is full soon.
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn what_waits_too_long_is_dropped_and_what_comes_later_arrives() {
         let (van, mut hq) = tls(16 * 1024).await;
         let (mut port, end) = pair(remote()).unwrap();

@@ -19,6 +19,7 @@ use super::peers::Peer;
 use super::plane::Plane;
 use super::relays::{Goal, Keeper, Lead, LocalEnd, Spares};
 use super::settings::path_config;
+use super::streams::Stream;
 use super::tunnels::{Bind, PortError, TUNNEL_HEADER};
 use crate::config::{
     Endpoint, FITTED_LEAST_MTU, Host, MAX_CHAIN, Name, PathSettings, Relay, TUNNEL_OVERHEAD, Transport,
@@ -106,8 +107,8 @@ pub(super) struct OpenPath {
     pub(super) keeper: Option<Keeper>,
     /// The tunnel of IP-in-IP in which its datagrams travel, if there is one.
     tunnel: Option<TunnelBind>,
-    /// The relays through which the stream leads in which its datagrams travel, if they travel in one.
-    stream: Option<Vec<Relay>>,
+    /// The stream in which its datagrams travel, if they travel in one.
+    pub(super) stream: Option<Stream>,
     /// The path beside which it was opened, because nothing came there.
     pub(super) beside: Option<PathId>,
     /// The relay of the learned route over which it leads, if it does.
@@ -194,7 +195,7 @@ impl OpenPath {
     /// How a control connection is made along this path.
     pub(super) fn route(&self) -> Route {
         let kept = self.keeper.as_ref().map(|keeper| keeper.keeping().relays);
-        let relays = kept.or_else(|| self.stream.clone()).unwrap_or_default();
+        let relays = kept.or_else(|| Some(self.stream.as_ref()?.relays.clone())).unwrap_or_default();
         Route { local_end: local_end(&self.settings), relays, to: self.goal }
     }
 
@@ -321,7 +322,7 @@ impl Control {
         let tunnel = self.tunnel_of(&settings, (self.peers[peer].id, socket), (goal, remote))?;
         let mtu = self.room(&settings, tunnel.is_some()).await;
         let interface_index = self.network.index_of_link(&settings).await;
-        let stream = (settings.transport == Transport::Tls).then(|| relays.clone());
+        let stream = (settings.transport == Transport::Tls).then(|| Stream::new(relays.clone()));
         let bind = match &tunnel {
             Some(tunnel) => Some(Bind::Tunnel(tunnel.clone())),
             None if stream.is_some() => None,
@@ -341,8 +342,8 @@ impl Control {
         };
         let id = self.open_in_plane(peer, opening).await?;
         self.peers[peer].removed.remove(&settings.name);
-        if let Some(relays) = &stream {
-            self.keep_stream((peer, id), &settings, (relays.clone(), goal), (socket, remote));
+        if let Some(stream) = &stream {
+            self.keep_stream((peer, id), &settings, (stream.clone(), goal), (socket, remote));
         }
         let keeper = leads_on.then(|| {
             let wrapped = tunnel.as_ref().map(|tunnel| (goal, *tunnel.local.ip()));

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use psmc_core::{PeerId, SocketId};
@@ -42,12 +43,36 @@ pub(super) struct Streams {
     taken: BTreeMap<SocketId, PeerId>,
 }
 
+/// The stream in which datagrams of a path travel.
+#[derive(Clone, Debug)]
+pub(super) struct Stream {
+    /// The relays that it leads through.
+    pub(super) relays: Vec<Relay>,
+    trouble: Arc<Mutex<Option<String>>>,
+}
+
+impl Stream {
+    /// One that is to be dialled.
+    pub(super) fn new(relays: Vec<Relay>) -> Self {
+        Self { relays, trouble: Arc::default() }
+    }
+
+    /// Why there was none when it was last dialled.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_trouble(&self, trouble: Option<String>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+}
+
 /// What the task knows that keeps the stream of a path.
 struct Keeping {
     caller: Caller,
     dialer: Dialer,
     settings: PathSettings,
-    relays: Vec<Relay>,
+    stream: Stream,
     goal: Goal,
     /// Where datagrams seem to go.
     remote: SocketAddr,
@@ -62,7 +87,7 @@ impl Control {
         &mut self,
         (peer, id): (usize, PathId),
         settings: &PathSettings,
-        (relays, goal): (Vec<Relay>, Goal),
+        (stream, goal): (Stream, Goal),
         (socket, remote): (SocketId, SocketAddr),
     ) {
         let config = &self.peers[peer].config;
@@ -71,7 +96,7 @@ impl Control {
             caller: self.relays.caller(),
             dialer: asking_for(dialer, settings),
             settings: settings.clone(),
-            relays,
+            stream,
             goal,
             remote,
             plane: self.plane.poster(),
@@ -143,7 +168,6 @@ impl Control {
 impl Keeping {
     async fn run(self) {
         let mut waits = WAITS;
-        let mut last = None;
         while self.is_wanted().await {
             let began = Instant::now();
             let path = self.settings.name.as_str();
@@ -151,15 +175,14 @@ impl Keeping {
                 Ok(()) => tracing::debug!(path, "stream ended"),
                 Err(error) => {
                     // Once for each reason, however often it is tried.
-                    if last.as_ref() != Some(&error) {
+                    if self.stream.trouble().as_ref() != Some(&error) {
                         tracing::info!(path, error, "no stream for the path's datagrams");
-                        last = Some(error);
                     }
+                    self.stream.set_trouble(Some(error));
                 }
             }
             if began.elapsed() > LASTING {
                 waits.reset();
-                last = None;
             }
             tokio::time::sleep(waits.wait()).await;
         }
@@ -195,6 +218,7 @@ impl Keeping {
         if opened.await != Some(true) {
             return Ok(());
         }
+        self.stream.set_trouble(None);
         tracing::info!(path = self.settings.name.as_str(), "datagrams of the path travel in a stream of TLS");
         let ended = carry(carrier, secured).await;
         let close = move |plane: &mut Plane| {
@@ -214,7 +238,8 @@ impl Keeping {
             }
             _ => self.goal,
         };
-        let route = Route { local_end: local_end(&self.settings), relays: self.relays.clone(), to: goal };
+        let route =
+            Route { local_end: local_end(&self.settings), relays: self.stream.relays.clone(), to: goal };
         by_https(&route).into_iter().chain([route]).collect()
     }
 }

@@ -9,6 +9,7 @@ use psmc_wire::frame::PathUse;
 
 use super::paths::OpenPath;
 use super::relays::Keeper;
+use crate::config::Transport;
 
 /// Why a path carries no data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,12 +22,21 @@ pub(super) enum Why {
     LinkDown { interface: Option<String>, address: Option<IpAddr> },
     /// Its interface has no address for where it leads.
     NoAddress { interface: String, remote: IpAddr },
+    /// Its stream is not there, for this reason if it was dialled.
+    NoStream(Option<String>),
     /// There are no keys to ask the peer with.
     NoKeys,
     /// A relay on its way does not serve.
     Relay(String),
     /// Nobody has ever answered on it.
-    NoAnswer { from: SocketAddr, by: Option<String>, for_: Duration, is_connected: bool, is_relayed: bool },
+    NoAnswer {
+        from: SocketAddr,
+        by: Option<String>,
+        for_: Duration,
+        is_connected: bool,
+        is_relayed: bool,
+        is_udp_only: bool,
+    },
     /// Nothing comes any more.
     Silent { from: SocketAddr, for_: Duration },
 }
@@ -58,6 +68,9 @@ impl Why {
             return None;
         }
         let interface = open.and_then(|open| open.settings.interface.as_ref()).map(ToString::to_string);
+        if let Some(stream) = open.and_then(|open| open.stream.as_ref()).filter(|_| !path.link_up) {
+            return Some(Self::NoStream(stream.trouble()));
+        }
         if !path.link_up {
             return Some(match interface {
                 Some(interface) if open.is_some_and(|open| open.has_no_address) => {
@@ -88,6 +101,7 @@ impl Why {
                 for_: known.now.saturating_duration_since(path.since),
                 is_connected: known.is_connected,
                 is_relayed: keeping.is_some() || path.relay.is_some(),
+                is_udp_only: open.is_some_and(|open| open.settings.transport == Transport::Udp),
             },
         })
     }
@@ -96,9 +110,12 @@ impl Why {
     pub(super) fn needs_help(&self) -> bool {
         match self {
             Self::NoInterface(_) | Self::NoAddress { .. } | Self::NoAnswer { .. } => true,
-            Self::Removed | Self::LinkDown { .. } | Self::NoKeys | Self::Relay(_) | Self::Silent { .. } => {
-                false
-            }
+            Self::Removed
+            | Self::LinkDown { .. }
+            | Self::NoStream(_)
+            | Self::NoKeys
+            | Self::Relay(_)
+            | Self::Silent { .. } => false,
         }
     }
 }
@@ -123,16 +140,19 @@ impl fmt::Display for Why {
             Self::NoAddress { interface, remote } => {
                 write!(f, "its interface {interface} has no address from which {remote} could be reached")
             }
+            Self::NoStream(None) => f.write_str("waiting for a stream of TLS"),
+            Self::NoStream(Some(trouble)) => write!(f, "no stream of TLS: {trouble}"),
             Self::NoKeys => f.write_str("waiting for the control connection (no keys yet)"),
             Self::Relay(error) => f.write_str(error),
-            Self::NoAnswer { from, by, for_, is_connected, is_relayed } => {
+            Self::NoAnswer { from, by, for_, is_connected, is_relayed, is_udp_only } => {
                 write!(f, "no UDP reply from {from}")?;
                 if let Some(interface) = by {
                     write!(f, " over {interface}")?;
                 }
                 write!(f, " for {}", age(*for_))?;
                 if *is_connected && !is_relayed {
-                    f.write_str("; TCP works: allow UDP in any firewall on the path, or use a relay")?;
+                    let auto = if *is_udp_only { "set transport = \"auto\", " } else { "" };
+                    write!(f, "; TCP works: {auto}allow UDP in any firewall on the path, or use a relay")?;
                 }
                 Ok(())
             }
@@ -163,18 +183,24 @@ mod tests {
             for_: Duration::from_secs(12),
             is_connected,
             is_relayed,
+            is_udp_only: true,
         };
         let firewall = no_answer(true, false).to_string();
         assert!(
             firewall.starts_with("no UDP reply from 203.0.113.5:5115 over wan0 for 12 s; TCP works"),
             "{firewall}"
         );
-        assert!(firewall.contains("firewall") && firewall.contains("relay"), "{firewall}");
+        assert!(
+            ["transport = \"auto\"", "firewall", "relay"].iter().all(|remedy| firewall.contains(remedy)),
+            "{firewall}"
+        );
         for quiet in [no_answer(false, false), no_answer(true, true)] {
             assert_eq!(quiet.to_string(), "no UDP reply from 203.0.113.5:5115 over wan0 for 12 s");
         }
         let silent = Why::Silent { from, for_: Duration::from_secs(180) };
         assert_eq!(silent.to_string(), "nothing heard from 203.0.113.5:5115 for 3 min");
+        let refused = Why::NoStream(Some("connection refused".to_owned()));
+        assert_eq!(refused.to_string(), "no stream of TLS: connection refused");
         let down = Why::LinkDown { interface: Some("wan0".to_owned()), address: None };
         assert_eq!(down.to_string(), "its interface wan0 is down");
     }

@@ -276,7 +276,11 @@ fn of_datagrams(way: &Way) -> Option<Finding> {
     };
     if let Some(wrong) = wrong.filter(|_| way.relay.is_none()) {
         let seen = format!("TCP to {} works, UDP does not{wrong}{}", way.remote, stops_at(&way.walk));
-        return find(Fault::UdpBlocked, seen, &format!("UDP carries the data: {RELAY}"));
+        return find(
+            Fault::UdpBlocked,
+            seen,
+            &format!("give the peer transport = \"auto\", so that TLS carries the data; or {RELAY}"),
+        );
     }
     of_state(way)
 }

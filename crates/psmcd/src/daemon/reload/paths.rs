@@ -102,7 +102,9 @@ fn change(peer: &Peer, path: &OpenPath, before: &config::Peer) -> PathChange {
         (Some(now), _) => PathChange::between(&path.settings, now),
         (None, _) if peer.by_hand.added.contains(name) => PathChange::None,
         (None, Paths::EveryUplink)
-            if before.paths == Paths::EveryUplink && before.endpoint == peer.config.endpoint =>
+            if before.paths == Paths::EveryUplink
+                && before.endpoint == peer.config.endpoint
+                && before.transport == peer.config.transport =>
         {
             PathChange::None
         }

@@ -188,3 +188,25 @@ fn a_web_server_passes_streams_on_by_name() {
         iperf(&tunnel.van, &tunnel.hq, tunnel.hq.inner(Family::V4), &["--time", "1"]).bytes() > 1_000_000
     );
 }
+
+/// A path over an uplink, of which the file says nothing.
+#[test]
+fn paths_over_uplinks_have_the_transport_of_their_peer_and_follow_it() {
+    let mut tunnel = Tunnel::prepare(Plan { links: 1, ..Plan::default() });
+    let file = tunnel.van.file("toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let text = text.split("\n[[peer.path]]").next().unwrap().to_owned();
+    let endpoint = format!("endpoint = \"{}:5115\"\n", HQ.outer(1, Family::V4));
+    fs::write(&file, text.clone() + &endpoint).unwrap();
+    tunnel.hq.start();
+    tunnel.van.start();
+    let van = &tunnel.van;
+    let path = VAN.link(1);
+    van.wait_for_path(&path, &[PathState::Active], PATIENCE);
+    assert!(!van.path(&path).unwrap().in_stream);
+    van.reload(&format!("{text}{endpoint}transport = \"tls\"\n"), "");
+    wait_for("a path in a stream", PATIENCE, || {
+        van.path(&path).filter(|path| path.in_stream && path.state == PathState::Active).map(drop)
+    });
+    tunnel.ping(Family::V4);
+}

@@ -109,7 +109,7 @@ names: `listen` of `[metrics]` for psmcd, `metrics` for the others. Without it n
 in the names: seconds, bytes, shares of 1 (`_ratio`). Counters start at 0 with the daemon.
 
 How many time series psmcd has is bounded by its peers, their classes and their paths: about 60 per peer and 11 per path.
-4096 paths have series of their own at most, those of the first peers of the file; how many have none is `psmcd_paths_untold`.
+2048 paths have series of their own at most, those of the first peers of the file; how many have none is `psmcd_paths_untold`.
 So a thousand peers with 64 paths each have some 70,000. Strangers add none. Paths that are being removed have none. Both sites may
 call one of their paths the same: `opened_by` is `site` or `peer`. `event` and `reason` are the words of `psmc status --json`.
 

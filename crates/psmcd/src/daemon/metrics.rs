@@ -393,7 +393,7 @@ pub struct Scraped {
 
 /// So many paths have series of their own, as many as are written in some ten milliseconds: those of further ones would cost whoever
 /// keeps them more than they are worth. `psmc status` tells of all.
-const MAX_PATHS: usize = 4096;
+const MAX_PATHS: usize = 2048;
 
 impl Scraped {
     /// Of a site that has this status, whose peers' paths [can be told apart](tell_paths_apart).

@@ -134,8 +134,8 @@ impl Control {
         let caller = self.relays.caller();
         let Peer { config, paths, .. } = &self.peers[index];
         let dialer = Dialer::new(&self.identity, config.public_key);
-        let hidden = paths.iter().find(|path| may_need_https(&path.settings));
-        let dialer = hidden.map_or(dialer.clone(), |path| asking_for(dialer, &path.settings));
+        let needs_https = paths.iter().find(|path| may_need_https(&path.settings));
+        let dialer = needs_https.map_or(dialer.clone(), |path| asking_for(dialer, &path.settings));
         // Through a machine that only unwraps there is no connection; the straight one shows who speaks with whom.
         let is_only_wrapped = paths.iter().all(OpenPath::is_in_plain_tunnel);
         let leading = paths.iter().filter(|path| is_only_wrapped || !path.is_in_plain_tunnel());

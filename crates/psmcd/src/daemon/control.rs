@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use psmc_core::{Event, PathState, PeerId};
 use psmc_net::netlink::{LinkEvents, Netlink};
-use psmc_net::tls::tcp::listen_tcp;
+use psmc_net::tls::tcp::{TcpError, listen_tcp};
 use psmc_net::tls::{Acceptor, AllowedKeys, Identity};
 use psmc_net::udp::UdpBind;
 use psmc_service::daemon::{Signals, Told};
 use psmc_service::supervisor::Supervisor;
 use psmc_wire::PathId;
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -125,8 +126,7 @@ impl Control {
         let identity = Identity::new(&site.private_key);
         let numbers = Numbers::of(identity.public());
         keep_outside(&site);
-        let listener = if site.is_hidden { None } else { Some(listen_tcp(site.bind_address())?) };
-        let https = site.listen_tls.map(|listen| listen_tcp(listen.socket_addr())).transpose()?;
+        let listeners = listeners(&site)?;
         let Started { handle: plane, notices, news, tun_name, tun_index } =
             plane::start(site_config(&site), tun_config(&site)).await?;
         let police = site.unresponsive;
@@ -181,7 +181,7 @@ impl Control {
         control.set_up(peers).await?;
         control.allow_speedtests();
         // Not before its peers are known: who calls early is kept waiting, and not refused.
-        for listener in listener.into_iter().chain(https) {
+        for listener in listeners {
             control.connections.listen(listener, &mut control.tasks);
         }
         Ok(control)
@@ -404,6 +404,13 @@ impl Control {
         }
         Ok(())
     }
+}
+
+/// Where it takes control connections and streams.
+fn listeners(site: &config::Site) -> Result<Vec<TcpListener>, TcpError> {
+    let usual = (!site.is_hidden).then(|| site.bind_address());
+    let tls = site.listen_tls.map(|listen| listen.socket_addr());
+    usual.into_iter().chain(tls).map(listen_tcp).collect()
 }
 
 /// A clock that does not make up for the ticks that it has missed.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use psmc_core::{PeerId, SocketId};
-use psmc_net::stream::{self, Carrier, CarrierError, StreamPort};
+use psmc_net::stream::{self, CarrierError, StreamPort};
 use psmc_net::tls::{Dialer, PATH_ALPN, Secured};
 use psmc_service::clock::Backoff;
 use psmc_wire::PathId;
@@ -220,13 +220,13 @@ impl Keeping {
         }
         self.stream.set_trouble(None);
         tracing::info!(path = self.settings.name.as_str(), "datagrams of the path travel in a stream of TLS");
-        let ended = carry(carrier, secured).await;
+        let ended = carrier.run(secured.stream).await;
         let close = move |plane: &mut Plane| {
             plane.close_port(socket);
             plane.site.handle_link(socket, false, Instant::now());
         };
         self.plane.post(close).await;
-        ended
+        ended.map(drop).map_err(|error| crate::error_chain(&error))
     }
 
     /// The ways there: to the port that is open nearly everywhere, and to that of the endpoint.
@@ -262,13 +262,6 @@ pub(super) fn asking_for(dialer: Dialer, settings: &PathSettings) -> Dialer {
 /// Whether a path may need the port of HTTPS.
 pub(super) fn may_need_https(settings: &PathSettings) -> bool {
     matches!(settings.transport, Transport::Tls | Transport::Auto)
-}
-
-async fn carry<S>(carrier: Carrier, secured: Secured<S>) -> Result<(), String>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    carrier.run(secured.stream).await.map(drop).map_err(|error| crate::error_chain(&error))
 }
 
 /// Lets the plane use the end of a stream; says whether it can.

@@ -525,6 +525,7 @@ fn a_daemon_leaves_nothing_wherever_it_ends() {
         assert_same(&before.0, &everything(&tunnel.van), &when);
         assert_eq!(files(), before.1, "{when}");
         assert_eq!(fs::read_to_string(&file).unwrap(), "nameserver 203.0.113.5\n", "{when}");
+        assert_eq!(fs::read_dir(etc.path()).unwrap().count(), 1, "{when}");
     }
     assert_eq!(ended, [25, 25]);
 }

@@ -15,6 +15,9 @@ const MARK: &str = "# Written by PSMC, which puts the earlier contents back when
 /// What the name of the file with the earlier contents ends in.
 const BACKUP: &str = ".before-psmc";
 
+/// What the name of a file that is being written ends in.
+const NEW: &str = ".new-psmc";
+
 /// Who may read a file where there was none: everyone.
 const MODE: u32 = 0o644;
 
@@ -83,6 +86,12 @@ impl Files {
 
     /// Puts back what there was before this program, if it was here: unless somebody else has written the file since.
     fn undo(&self) -> io::Result<()> {
+        for new in [beside(&self.path), beside(&self.backup)] {
+            match fs::remove_file(new) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
+        }
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => Some(text),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -145,11 +154,16 @@ fn rewritten(earlier: &str, servers: &[&SocketAddr]) -> String {
     text
 }
 
+/// What is written first and becomes the file then: a program that is killed meanwhile leaves it.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(NEW);
+    PathBuf::from(name)
+}
+
 /// Writes a file: whoever reads it sees the old one or the new one.
 fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
-    let mut name = OsString::from(path);
-    name.push(".new");
-    let new = PathBuf::from(name);
+    let new = beside(path);
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(mode & 0o777).open(&new)?;
     file.write_all(text.as_bytes())?;
@@ -209,6 +223,17 @@ mod tests {
         assert!(fs::read_to_string(&path).unwrap().contains("\nnameserver 127.0.0.55\nsearch"));
         drop(conf);
         assert_eq!(fs::read_to_string(&path).unwrap(), EARLIER);
+    }
+
+    #[test]
+    fn files_whose_writing_was_cut_off_are_removed() {
+        let (directory, path) = file();
+        for name in ["resolv.conf", "resolv.conf.before-psmc"] {
+            fs::write(beside(&directory.path().join(name)), "nameser").unwrap();
+        }
+        restore(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), EARLIER);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -44,6 +44,8 @@ fn left_in(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
         entries => entries?,
     };
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let is_left = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "changes" || kind == "sock");
+    let is_left = |path: &PathBuf| {
+        path.extension().is_some_and(|kind| kind == "changes" || kind == "changes-new" || kind == "sock")
+    };
     Ok(paths.filter(is_left).map(|path| path.with_extension("sock")).collect())
 }

@@ -30,7 +30,7 @@ use crate::config::{Exclusion, Internet, Site};
 use crate::machine::cgroup_folder;
 pub use clean::{CleanError, Cleaned, clean};
 use name_servers::NameServers;
-use record::{Record, Saved};
+use record::{Record, Saved, unfinished};
 use table::Shape;
 
 /// Why something is not as the configuration has it.

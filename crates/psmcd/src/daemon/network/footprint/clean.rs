@@ -11,7 +11,7 @@ use psmc_net::netlink::{Netlink, NetlinkError};
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
-use super::{FootprintError, Numbers, Record, record_beside};
+use super::{FootprintError, Numbers, Record, record_beside, unfinished};
 
 /// Why nothing is cleaned up.
 #[derive(Debug, Error)]
@@ -64,7 +64,7 @@ pub async fn clean(socket: &Path) -> Result<Cleaned, CleanError> {
         }
     }
     let mut cleaned = if record.is_some() { Cleaned::Undone } else { Cleaned::Nothing };
-    for path in [&file, socket] {
+    for path in [&*file, &unfinished(&file), socket] {
         match fs::remove_file(path) {
             Ok(()) => cleaned = Cleaned::Undone,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -89,3 +89,18 @@ async fn is_listened_to(socket: &Path) -> bool {
 
 /// A copy becomes another program within milliseconds, unless the machine stands still.
 const LONGEST_COPY: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_record_whose_writing_was_cut_off_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("van.sock");
+        assert_eq!(clean(&socket).await.unwrap(), Cleaned::Nothing);
+        fs::write(unfinished(&record_beside(&socket)), "{").unwrap();
+        assert_eq!(clean(&socket).await.unwrap(), Cleaned::Undone);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}

@@ -64,6 +64,11 @@ impl Record {
     }
 }
 
+/// What is written first and becomes the file then: a psmcd that is killed meanwhile leaves it.
+pub(super) fn unfinished(file: &Path) -> PathBuf {
+    file.with_extension("changes-new")
+}
+
 /// A [`Record`], and where it is kept.
 pub(super) struct Saved {
     file: PathBuf,
@@ -90,7 +95,7 @@ impl Saved {
 
     fn write(&self) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(&self.record)?;
-        let new = self.file.with_extension("changes-new");
+        let new = unfinished(&self.file);
         fs::write(&new, text)?;
         fs::rename(&new, &self.file)
     }

@@ -1,10 +1,11 @@
 //! A site: the whole engine, all peers and paths, without a socket or a clock.
 
+mod settings;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use ipnet::IpNet;
 use psmc_wire::control::Message;
 use psmc_wire::crypto::{KeySource, Role};
 use psmc_wire::datagram::Header;
@@ -16,14 +17,12 @@ use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
 
 use crate::batch::{Batch, PathAddress, SocketId, Transmit};
-use crate::classify::{self, ClassConfig, Classes};
+use crate::classify::{self, Classes};
 use crate::conditioners::{ConditionerStatus, Conditioners};
 use crate::config::{PeerConfig, SiteConfig};
 use crate::event::Event;
 use crate::flows::{FlowConfig, FlowRecord, Flows};
 use crate::ids::{ConnectionId, PeerId};
-use crate::mss::ClampMss;
-use crate::police::{AggregateStatus, Candidate, PoliceConfig};
 use crate::probes::Probes;
 use crate::samples::{Sampler, Samples};
 use crate::session::{DatagramOrigin, PathError, PeerHandle, Refusal, Session, SilentPath};
@@ -532,84 +531,5 @@ fn halves(seed: [u8; 32]) -> ([u8; 16], [u64; 2]) {
 impl std::fmt::Debug for Site {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Site").field("peers", &self.peers.len()).finish_non_exhaustive()
-    }
-}
-
-// Settings that change while a site runs. No packet is lost by any of them.
-
-impl Site {
-    /// Gives peers other prefixes, all of them at the same time: one that moves from a peer to another is never nobody's.
-    ///
-    /// # Errors
-    /// [`PeerError`] if there is no such peer, or a prefix belongs to one that is not among `changes`; nothing is changed then.
-    pub fn set_allowed_ips(&mut self, changes: &[(PeerId, Vec<IpNet>)]) -> Result<(), PeerError> {
-        let changed: BTreeSet<_> = changes.iter().map(|(peer, _)| *peer).collect();
-        for (peer, prefixes) in changes {
-            if !self.peers.contains_key(peer) {
-                return Err(PeerError::Unknown);
-            }
-            let owner = |prefix: &&IpNet| self.shared.routes.owner(**prefix);
-            let is_taken = |prefix: &&IpNet| owner(prefix).is_some_and(|owner| !changed.contains(&owner));
-            if let Some(&prefix) = prefixes.iter().find(is_taken) {
-                return Err(PeerError::PrefixTaken(prefix));
-            }
-        }
-        for (peer, prefixes) in changes {
-            let Some(session) = self.peers.get_mut(peer) else { continue };
-            let before = std::mem::replace(&mut session.config.allowed_ips, prefixes.clone());
-            before.into_iter().for_each(|prefix| self.shared.routes.remove(prefix));
-        }
-        for (peer, prefixes) in changes {
-            for &prefix in prefixes {
-                self.shared.routes.insert(prefix, *peer);
-            }
-        }
-        Ok(())
-    }
-
-    /// Sorts packets into these classes from now on. Those that wait go before all that come.
-    pub fn set_classes(&mut self, classes: Vec<ClassConfig>) {
-        self.shared.classes = Classes::new(classes);
-        if let Some(flows) = &mut self.shared.flows {
-            flows.set_classes(&self.shared.classes);
-        }
-        self.shared.conditioners.set_classes(self.shared.classes.list());
-        for (&peer, session) in &mut self.peers {
-            session.set_classes(&self.shared);
-            self.busy.insert(peer);
-        }
-    }
-
-    /// Does this with the MSS of inner TCP connections that are opened from now on.
-    pub fn set_clamp_mss(&mut self, clamp_mss: ClampMss) {
-        self.shared.clamp_mss = clamp_mss;
-    }
-
-    /// Holds flows down from now on that heed no loss, or nobody with `None`. What is known of them is forgotten.
-    pub fn set_police(&mut self, police: Option<PoliceConfig>) {
-        self.shared.police = police;
-        for session in self.peers.values_mut() {
-            session.set_police(&self.shared);
-        }
-    }
-
-    /// These are suspected from now on of what is dropped on the way to a peer, and no others. [`set_police`](Self::set_police) forgets
-    /// them.
-    pub fn suspect(&mut self, peer: PeerId, candidates: &[Candidate]) {
-        if let Some(session) = self.peers.get_mut(&peer) {
-            session.suspect(candidates);
-        }
-    }
-
-    /// The flows to a peer that lose much, the closest first: none while all is well, or nobody is held down.
-    #[must_use]
-    pub fn aggregates(&self, peer: PeerId) -> Vec<AggregateStatus> {
-        self.peers.get(&peer).map(Session::aggregates).unwrap_or_default()
-    }
-
-    /// What the class of this number is called.
-    #[must_use]
-    pub fn class_name(&self, class: u8) -> Option<&str> {
-        self.shared.classes.list().get(usize::from(class)).map(|class| class.name.as_str())
     }
 }

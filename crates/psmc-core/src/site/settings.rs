@@ -1,0 +1,89 @@
+//! Settings that change while a site runs. No packet is lost by any of them.
+
+use std::collections::BTreeSet;
+
+use ipnet::IpNet;
+
+use super::{PeerError, Site};
+use crate::classify::{ClassConfig, Classes};
+use crate::ids::PeerId;
+use crate::mss::ClampMss;
+use crate::police::{AggregateStatus, Candidate, PoliceConfig};
+use crate::session::Session;
+
+impl Site {
+    /// Gives peers other prefixes, all of them at the same time: one that moves from a peer to another is never nobody's.
+    ///
+    /// # Errors
+    /// [`PeerError`] if there is no such peer, or a prefix belongs to one that is not among `changes`; nothing is changed then.
+    pub fn set_allowed_ips(&mut self, changes: &[(PeerId, Vec<IpNet>)]) -> Result<(), PeerError> {
+        let changed: BTreeSet<_> = changes.iter().map(|(peer, _)| *peer).collect();
+        for (peer, prefixes) in changes {
+            if !self.peers.contains_key(peer) {
+                return Err(PeerError::Unknown);
+            }
+            let owner = |prefix: &&IpNet| self.shared.routes.owner(**prefix);
+            let is_taken = |prefix: &&IpNet| owner(prefix).is_some_and(|owner| !changed.contains(&owner));
+            if let Some(&prefix) = prefixes.iter().find(is_taken) {
+                return Err(PeerError::PrefixTaken(prefix));
+            }
+        }
+        for (peer, prefixes) in changes {
+            let Some(session) = self.peers.get_mut(peer) else { continue };
+            let before = std::mem::replace(&mut session.config.allowed_ips, prefixes.clone());
+            before.into_iter().for_each(|prefix| self.shared.routes.remove(prefix));
+        }
+        for (peer, prefixes) in changes {
+            for &prefix in prefixes {
+                self.shared.routes.insert(prefix, *peer);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sorts packets into these classes from now on. Those that wait go before all that come.
+    pub fn set_classes(&mut self, classes: Vec<ClassConfig>) {
+        self.shared.classes = Classes::new(classes);
+        if let Some(flows) = &mut self.shared.flows {
+            flows.set_classes(&self.shared.classes);
+        }
+        self.shared.conditioners.set_classes(self.shared.classes.list());
+        for (&peer, session) in &mut self.peers {
+            session.set_classes(&self.shared);
+            self.busy.insert(peer);
+        }
+    }
+
+    /// Does this with the MSS of inner TCP connections that are opened from now on.
+    pub fn set_clamp_mss(&mut self, clamp_mss: ClampMss) {
+        self.shared.clamp_mss = clamp_mss;
+    }
+
+    /// Holds flows down from now on that heed no loss, or nobody with `None`. What is known of them is forgotten.
+    pub fn set_police(&mut self, police: Option<PoliceConfig>) {
+        self.shared.police = police;
+        for session in self.peers.values_mut() {
+            session.set_police(&self.shared);
+        }
+    }
+
+    /// These are suspected from now on of what is dropped on the way to a peer, and no others. [`set_police`](Self::set_police) forgets
+    /// them.
+    pub fn suspect(&mut self, peer: PeerId, candidates: &[Candidate]) {
+        if let Some(session) = self.peers.get_mut(&peer) {
+            session.suspect(candidates);
+        }
+    }
+
+    /// The flows to a peer that lose much, the closest first: none while all is well, or nobody is held down.
+    #[must_use]
+    pub fn aggregates(&self, peer: PeerId) -> Vec<AggregateStatus> {
+        self.peers.get(&peer).map(Session::aggregates).unwrap_or_default()
+    }
+
+    /// What the class of this number is called.
+    #[must_use]
+    pub fn class_name(&self, class: u8) -> Option<&str> {
+        self.shared.classes.list().get(usize::from(class)).map(|class| class.name.as_str())
+    }
+}

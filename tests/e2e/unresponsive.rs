@@ -33,13 +33,28 @@ while True:
     time.sleep(0.005)
 ";
 
+/// Sends 6 Mbit/s of UDP to `argv[1]`, in one flow, until it is killed.
+const FLOOD: &str = r"
+import socket, sys, time
+out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+begun, sent = time.monotonic(), 0
+while True:
+    while sent < (time.monotonic() - begun) * 750:
+        try:
+            out.sendto(bytes(1000), (sys.argv[1], 5000))
+        except OSError:
+            pass
+        sent += 1
+    time.sleep(0.005)
+";
+
 /// A blast that is running; ends on drop.
 struct Blast(Child);
 
 impl Blast {
-    fn start(from: &Site, to: &Site) -> Self {
+    fn start(program: &str, from: &Site, to: &Site) -> Self {
         let mut command = Command::new("python3");
-        command.args(["-c", BLAST, &to.inner(Family::V4).to_string()]).stdin(Stdio::null());
+        command.args(["-c", program, &to.inner(Family::V4).to_string()]).stdin(Stdio::null());
         Self(from.namespace.spawn(&mut command).unwrap())
     }
 }
@@ -63,7 +78,7 @@ fn a_blast_from_a_thousand_addresses_leaves_tcp_its_share() {
         let [free, held_down] = ["", POLICE].map(|lines| {
             let tunnel =
                 Tunnel::start(Plan { links: 1, mbit: Some(MBIT), classes: lines, ..Plan::default() });
-            let _blast = Blast::start(&tunnel.van, &tunnel.hq);
+            let _blast = Blast::start(BLAST, &tunnel.van, &tunnel.hq);
             if lines == POLICE {
                 let found = wait_for("the blast is found", Duration::from_secs(30), || {
                     Some(held(&tunnel.van).flows).filter(|flows| !flows.is_empty())
@@ -89,6 +104,36 @@ fn a_blast_from_a_thousand_addresses_leaves_tcp_its_share() {
             "{free} free, {held_down} held down"
         );
     });
+}
+
+/// What headquarters cannot send on to a branch, and acknowledges all the same, is held down in the van.
+#[test]
+fn a_flood_that_is_dropped_behind_the_peer_is_held_down_where_it_enters() {
+    let mut tunnel = Tunnel::prepare(Plan { links: 1, mbit: Some(20), classes: POLICE, ..Plan::default() });
+    let branch = tunnel.start_branch(1);
+    tunnel.hq.start();
+    tunnel.van.start();
+    tunnel.wait_until_up();
+    wait_for("the branch is reached", Duration::from_secs(30), || {
+        let address = branch.inner(Family::V4).to_string();
+        let ping = tunnel.van.try_run(&["ping", "-c", "1", "-W", "1", &address]);
+        ping.status.success().then_some(())
+    });
+    let flood = Blast::start(FLOOD, &tunnel.van, &branch);
+    let found = wait_for("the van holds it down", Duration::from_secs(60), || {
+        let flows = held(&tunnel.van).flows;
+        // The branch has 1 Mbit/s; where it is known and what it has room for is found out within some rounds.
+        flows.into_iter().find(|flow| flow.limit.is_some_and(|limit| limit.bits_per_second < 2_500_000))
+    });
+    let destination = format!("{}/32", branch.inner(Family::V4));
+    assert_eq!(
+        (found.kind.as_str(), found.destinations.as_deref(), found.class.as_deref(), found.is_dropped_behind),
+        ("udp", Some(&*destination), None, true)
+    );
+    let shown = String::from_utf8(tunnel.van.psmc(&["flows", "--unresponsive"]).stdout).unwrap();
+    assert!(shown.contains("dropped behind hq") && shown.contains("any class"), "{shown}");
+    drop(flood);
+    wait_for("it is let go", Duration::from_secs(60), || held(&tunnel.van).flows.is_empty().then_some(()));
 }
 
 #[test]

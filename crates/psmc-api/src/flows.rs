@@ -16,8 +16,10 @@ pub struct Flows {
 pub struct FlowStatus {
     /// The name of the peer that they go to.
     pub peer: String,
-    /// Their class.
-    pub class: String,
+    /// Their class; `null` if a peer tells of them, which knows of no classes of this site.
+    pub class: Option<String>,
+    /// Whether the peer tells that they are dropped behind it.
+    pub is_dropped_behind: bool,
     /// What they look like: `tcp` (or anything else that is not UDP), `quic`, `udp`.
     pub kind: String,
     /// Where they come from; a prefix of length 0 is everything of the class.

@@ -33,8 +33,9 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use aggregate::{Aggregate, Candidate, Facts, Kind};
+pub use aggregate::{Aggregate, Candidate, Facts};
 use psmc_wire::Bucket;
+pub use psmc_wire::drops::Kind;
 pub use report::{Entry, Report, Witness};
 use sketch::Sketch;
 pub use watched::Counts;
@@ -137,6 +138,8 @@ pub struct AggregateStatus {
     pub aggregate: Aggregate,
     /// The newest of its packets.
     pub example: Option<Facts>,
+    /// Whether it was, or is, dropped behind the far end, which reports that.
+    pub is_reported: bool,
     /// Who suspects packets of it: the [`Candidate::told_by`] of a candidate that has lost some.
     pub suspected_by: Option<Arc<str>>,
     /// Bits per second that came, in the last round.
@@ -179,7 +182,7 @@ pub struct LimitStatus {
 ///
 /// For each packet call [`offer`](Self::offer) when it comes, and then, if it passes, one of [`on_delivered`](Self::on_delivered)
 /// and [`on_dropped`](Self::on_dropped) with its [`Tag`] as soon as its fate is known; or [`report`](Self::report) with what a
-/// [`Witness`] says of many. Call [`end_round`](Self::end_round) when [`due_at`](Self::due_at) says so; too early is harmless.
+/// [`Witness`], or the far end, says of many that were dropped behind it. Call [`end_round`](Self::end_round) when [`due_at`](Self::due_at) says so; too early is harmless.
 /// A packet of which nothing is ever said counts as neither.
 #[derive(Debug)]
 pub struct Police {
@@ -282,10 +285,11 @@ impl Police {
         self.due_at
     }
 
-    /// Judges what the last round has shown, if it is over. `round_trip` is that to the far end, as far as it is known.
-    pub fn end_round(&mut self, round_trip: Option<Duration>, now: Instant) {
+    /// Judges what the last round has shown, and returns whether it is over. `round_trip` is that to the far end, as far as it is
+    /// known.
+    pub fn end_round(&mut self, round_trip: Option<Duration>, now: Instant) -> bool {
         if self.due_at.is_none_or(|at| now < at) {
-            return;
+            return false;
         }
         let others = std::mem::take(&mut self.others);
         self.others_lose = others.lose(self.others_lose);
@@ -307,6 +311,13 @@ impl Police {
         self.sketch.forget(now);
         let is_over = self.watched.is_empty() && self.sketch.packets() == 0;
         self.due_at = (!is_over).then(|| now + round_trip.max(MIN_ROUND));
+        true
+    }
+
+    /// What became of those that are watched since this was last asked, as far as something was dropped or held back, each with the
+    /// newest of its packets: for whoever sends them here. To be asked when a round is over.
+    pub fn take_losses(&mut self) -> impl Iterator<Item = (Entry, Facts)> {
+        self.watched.iter_mut().filter_map(Watched::take_losses)
     }
 
     /// Those that are watched, the closest first.
@@ -406,6 +417,7 @@ impl Watched {
         AggregateStatus {
             aggregate: self.aggregate,
             example: self.example,
+            is_reported: self.is_reported,
             suspected_by: self.suspected_by.clone(),
             offered: self.seen.offered,
             delivered: self.seen.delivered,

@@ -4,6 +4,7 @@ mod control;
 mod counts;
 mod establish;
 mod handle;
+mod losses;
 mod paths;
 mod pins;
 mod police;
@@ -44,6 +45,7 @@ use crate::shared::Shared;
 use crate::split::{Assembly, AssemblyCounters};
 use control::Control;
 use counts::Questions;
+use losses::Losses;
 use pins::Pins;
 use psmc_wire::control::{PathInfo, PathVia};
 use seen::Sightings;
@@ -94,6 +96,7 @@ pub(crate) struct Session {
     udp_limit: UdpLimit,
     police: Option<Box<Police>>,
     sightings: Sightings,
+    losses: Losses,
     /// What the peer says that it is.
     peer_software: Option<String>,
     sequences: Sequences,
@@ -227,6 +230,7 @@ impl Session {
             udp_limit: UdpLimit::new(config.udp_rate_limit),
             police: None,
             sightings: Sightings::default(),
+            losses: Losses::default(),
             peer_software: None,
             sequences: Sequences::default(),
             scheduler: scheduler::build(config.scheduler, config.bad_path_rule),
@@ -283,7 +287,8 @@ impl Session {
         }
         self.listen_for_life(now);
         self.tell_seen(shared, now);
-        self.judge_flows(now);
+        self.judge_flows(shared, now);
+        self.tell_losses(shared, now);
         for hangup in self.control.take_overdue(now) {
             self.hang_up(hangup, shared);
         }
@@ -349,6 +354,7 @@ impl Session {
             self.extras.stale_at(),
             self.coder.due_at(),
             self.sightings.due_at(),
+            self.losses.due_at(),
             self.police.as_ref().and_then(|police| police.due_at()),
             if is_any_active && self.keys.ended_at().is_none() { None } else { self.deaf_at() },
         ];

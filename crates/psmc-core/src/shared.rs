@@ -18,7 +18,7 @@ use crate::event::Event;
 use crate::flows::Flows;
 use crate::ids::{ConnectionId, PeerId};
 use crate::mss::ClampMss;
-use crate::police::PoliceConfig;
+use crate::police::{Entry, PoliceConfig};
 use crate::probes::Probes;
 use crate::routing::AllowedIps;
 use crate::samples::Sampler;
@@ -56,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) flows: Option<Box<Flows>>,
     /// While somebody looks for what fills a segment.
     pub(crate) sampler: Option<Box<Sampler>>,
+    /// What flows have lost on the way to a peer, for those peers from which they come.
+    pub(crate) losses: Vec<Entry>,
 }
 
 impl Shared {

@@ -111,6 +111,7 @@ impl Site {
             tap: None,
             flows: None,
             sampler: None,
+            losses: Vec::new(),
         };
         Self {
             peers: BTreeMap::new(),
@@ -418,6 +419,13 @@ impl Site {
                 session.handle_timeout(&mut self.shared, now);
                 self.busy.insert(peer);
             }
+        }
+        for entry in std::mem::take(&mut self.shared.losses) {
+            let told = self
+                .peers
+                .iter_mut()
+                .filter_map(|(peer, session)| session.note_lost_elsewhere(&entry, now).then_some(*peer));
+            self.busy.extend(told);
         }
     }
 

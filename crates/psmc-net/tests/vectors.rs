@@ -11,6 +11,7 @@ use psmc_wire::control::{
 use psmc_wire::counts::{Arrived, Counts, LaneCounts, Passed, PathCounts};
 use psmc_wire::crypto::{Aead, KeySource, NONCE_LEN, Role, TAG_LEN};
 use psmc_wire::datagram::{HEADER_LEN, Header, Marks, nonce, split_timestamp};
+use psmc_wire::drops::{Drops, DropsOf, Kind};
 use psmc_wire::frame::{
     AckHeader, DataFrame, Frame, FrameWriter, Frames, PacketRange, PathStats, PathUse, PathUseFrame,
 };
@@ -255,6 +256,14 @@ fn messages_are_written_as_the_document_says() {
         question: 0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f_u128.to_be_bytes(),
         answer: 0xf0f1_f2f3_f4f5_f6f7_f8f9_fafb_fcfd_feff_u128.to_be_bytes(),
     };
+    let dropped = DropsOf {
+        kind: Kind::Plain,
+        sources: "10.1.0.0/16".parse().expect("a prefix"),
+        destinations: "10.2.0.7/32".parse().expect("a prefix"),
+        delivered: 25_000,
+        dropped: 50_000,
+        held_back: 10_000,
+    };
     let messages = [
         ("hello", Message::Hello(hello)),
         ("path-info", Message::PathInfo(info)),
@@ -264,6 +273,7 @@ fn messages_are_written_as_the_document_says() {
         ("about", Message::About(About { software: "psmcd 0.1.0".to_owned() })),
         ("probe", Message::Probe(Probe { step: ProbeStep::Open, tokens })),
         ("seen", Message::Seen(Seen { paths: seen.to_vec() })),
+        ("drops", Message::Drops(Drops { of: vec![dropped] })),
         ("counts-wanted", Message::CountsWanted(7)),
         ("counts", Message::Counts(counts())),
     ];

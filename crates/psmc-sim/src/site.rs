@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use ipnet::IpNet;
+use psmc_core::police::PoliceConfig;
 use psmc_core::{PathConfig, PeerConfig, PeerError, PeerStatus, SiteConfig, SocketId};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -131,6 +132,11 @@ impl Sites {
     /// What a site that runs says of the peer with that number in its setup.
     pub(crate) fn status(&self, id: SiteId, peer: usize) -> Option<PeerStatus> {
         self.places[id.0].engine.as_ref()?.status(peer)
+    }
+
+    /// A site that runs holds flows down from now on that heed no loss.
+    pub(crate) fn set_police(&mut self, id: SiteId, config: PoliceConfig) {
+        self.with(id, |engine| engine.set_police(config));
     }
 
     fn with(&mut self, id: SiteId, work: impl FnOnce(&mut Engine)) {

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use ipnet::IpNet;
+use psmc_core::police::PoliceConfig;
 use psmc_core::{PeerError, PeerStatus};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -129,6 +130,12 @@ impl World {
     /// Kills a site: it vanishes without a word, and the host closes its connections.
     pub fn kill_site(&mut self, site: SiteId) {
         self.sites.kill(site, &mut self.stack);
+        self.settle();
+    }
+
+    /// A site that runs holds flows down from now on that heed no loss, until it is killed.
+    pub fn set_police(&mut self, site: SiteId, config: PoliceConfig) {
+        self.sites.set_police(site, config);
         self.settle();
     }
 

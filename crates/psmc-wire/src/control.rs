@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 
 use crate::counts::Counts;
 use crate::crypto::Aead;
+use crate::drops::Drops;
 use crate::fields::{self, Malformed, Reader};
 use crate::hop::Hop;
 use crate::ids::{Incarnation, KeyBytes, Label, PathId};
@@ -37,6 +38,7 @@ const SEEN: u8 = 7;
 const PROBE: u8 = 8;
 const COUNTS_WANTED: u8 = 9;
 const COUNTS: u8 = 10;
+const DROPS: u8 = 11;
 
 /// The first message of either side.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -242,6 +244,8 @@ pub enum Message {
     CountsWanted(u32),
     /// What the sender has counted, because it was asked.
     Counts(Counts),
+    /// What the sender could not carry on of what the receiver has sent.
+    Drops(Drops),
     /// The sender ends the connection.
     Close(CloseReason),
     /// A type that a later version may have defined: to be passed over.
@@ -267,6 +271,7 @@ impl Message {
             PROBE => decode_probe(&mut reader).map(Self::Probe),
             COUNTS_WANTED => Ok(Self::CountsWanted(reader.u32()?)),
             COUNTS => Counts::decode(&mut reader).map(Self::Counts),
+            DROPS => Drops::decode(&mut reader).map(Self::Drops),
             CLOSE => Ok(Self::Close(CloseReason::from_code(reader.u16()?))),
             unknown => Ok(Self::Unknown(unknown)),
         }
@@ -297,6 +302,10 @@ impl Message {
             Self::Counts(counts) => {
                 out.push(COUNTS);
                 counts.encode(out);
+            }
+            Self::Drops(drops) => {
+                out.push(DROPS);
+                drops.encode(out);
             }
             Self::Close(reason) => {
                 out.push(CLOSE);
@@ -443,10 +452,12 @@ fn encode_path_info(info: &PathInfo, out: &mut Vec<u8>) {
 mod tests {
     use std::net::IpAddr;
 
+    use ipnet::IpNet;
     use proptest::prelude::*;
 
     use super::*;
     use crate::counts::{Arrived, MAX_SAMPLES, PathCounts};
+    use crate::drops::{DropsOf, Kind};
     use crate::hop::HopKey;
 
     fn message() -> impl Strategy<Value = Message> {
@@ -486,8 +497,8 @@ mod tests {
             Message::Probe(Probe { step, tokens: ProbeTokens { question, answer } })
         });
         let wanted = any::<u32>().prop_map(Message::CountsWanted);
-        let unknown = (COUNTS + 1..).prop_map(Message::Unknown);
-        prop_oneof![hello, info, close, limits, via, about, seen(), probe, wanted, counts(), unknown]
+        let unknown = (DROPS + 1..).prop_map(Message::Unknown);
+        prop_oneof![hello, info, close, limits, via, about, seen(), probe, wanted, counts(), drops(), unknown]
     }
 
     /// Some paths, seen from addresses of either version.
@@ -503,6 +514,22 @@ mod tests {
         let from = (ip, 1u16..).prop_map(SocketAddr::from);
         let path = (any::<u16>().prop_map(PathId), from);
         proptest::collection::vec(path, 0..=255).prop_map(|paths| Message::Seen(Seen { paths }))
+    }
+
+    fn drops() -> impl Strategy<Value = Message> {
+        let prefix =
+            |bits: u32, len: u8| IpNet::new(IpAddr::from(bits.to_be_bytes()), len).expect("up to 32").trunc();
+        let of = (0usize..3, any::<[u32; 2]>(), [0..=32u8, 0..=32u8], any::<[u64; 3]>()).prop_map(
+            move |(kind, [from, to], [from_len, to_len], [delivered, dropped, held_back])| DropsOf {
+                kind: Kind::ALL[kind],
+                sources: prefix(from, from_len),
+                destinations: prefix(to, to_len),
+                delivered,
+                dropped,
+                held_back,
+            },
+        );
+        proptest::collection::vec(of, 0..=16).prop_map(|of| Message::Drops(Drops { of }))
     }
 
     fn counts() -> impl Strategy<Value = Message> {

@@ -9,6 +9,7 @@ pub mod control;
 pub mod counts;
 pub mod crypto;
 pub mod datagram;
+pub mod drops;
 mod fields;
 pub mod frame;
 pub mod hop;

@@ -11,7 +11,7 @@ use psmc_testbed::steadily::{Turn, turn};
 use tempfile::TempDir;
 
 use super::Site;
-use super::plan::{Dials, End, Family, HQ, Plan, VAN, path_name};
+use super::plan::{Dials, End, Family, HQ, PORT, Plan, VAN, path_name};
 
 /// How long a tunnel may take to come up: far longer than it needs.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -28,6 +28,10 @@ const LOG_LINES: usize = 60;
 /// Another van, and the number of its link at the headquarters.
 const TWIN: End = End { name: "twin", inside: 2, outside: 3, interface: 'v' };
 const TWIN_LINK: u8 = 9;
+
+/// A site behind the headquarters, and the number of its link there.
+const BRANCH: End = End { name: "branch", inside: 3, outside: 4, interface: 'b' };
+const BRANCH_LINK: u8 = 8;
 
 /// Two sites. Everything vanishes on drop.
 pub(crate) struct Tunnel {
@@ -108,6 +112,43 @@ impl Tunnel {
         twin.configure(&text.replace(&other, &own));
         twin.start();
         twin
+    }
+
+    /// Another site, with a link of `mbit` Mbit/s to the headquarters, through which the van and it reach each other; its daemon runs.
+    /// Those of the tunnel do not run yet.
+    pub(crate) fn start_branch(&self, mbit: u64) -> Site {
+        let mut branch = Site::new(BRANCH, self.directory.path());
+        let names = [&branch, &self.hq].map(|site| site.end.link(BRANCH_LINK));
+        link_pair(&branch.namespace, &names[0], &self.hq.namespace, &names[1]).unwrap();
+        for (site, name) in [&branch, &self.hq].into_iter().zip(&names) {
+            let address = IpNet::new(site.end.outer(BRANCH_LINK, Family::V4), 24).unwrap();
+            site.namespace.add_address(name, address).unwrap();
+            site.namespace.shape(name, mbit * 1_000_000, BURST, QUEUE).unwrap();
+        }
+        self.hq.run(&["sysctl", "-qw", "net.ipv4.ip_forward=1"]);
+        let [van, hq, inside] = [VAN, HQ, BRANCH].map(|end| format!("\"{}/32\"", end.inner(Family::V4)));
+        let of_hq = self.plan.file(BRANCH, &branch.key, (HQ, &self.hq.key.public()), self.directory.path());
+        let path = format!(
+            "[[peer.path]]\nname = \"{}\"\nendpoint = \"{}:{PORT}\"\n",
+            path_name(BRANCH, BRANCH_LINK),
+            HQ.outer(BRANCH_LINK, Family::V4)
+        );
+        let before_classes = |text: &str, more: &str| match text.strip_suffix(self.plan.classes) {
+            Some(peers) => format!("{peers}\n{more}{}", self.plan.classes),
+            None => unreachable!("the classes are at the end"),
+        };
+        branch.configure(&before_classes(&of_hq.replace(&hq, &format!("{hq}, {van}")), &path));
+        let text = fs::read_to_string(self.van.file("toml")).unwrap();
+        self.van.configure(&text.replace(&hq, &format!("{hq}, {inside}")));
+        let text = fs::read_to_string(self.hq.file("toml")).unwrap();
+        let peer = format!(
+            "[[peer]]\nname = \"{}\"\npublic_key = \"{}\"\nallowed_ips = [{inside}]\n",
+            BRANCH.name,
+            branch.key.public()
+        );
+        self.hq.configure(&before_classes(&text, &peer));
+        branch.start();
+        branch
     }
 
     /// The names of all paths.

@@ -286,6 +286,26 @@ proptest! {
         }
     }
 
+    /// So flows of QUIC reach whatever they reach as soon as those of TCP that send the same at the same times.
+    #[test]
+    fn quic_is_marked_as_tcp_that_sends_the_same(packets in packets(), rate in 10_000_u64..100_000_000) {
+        let start = Instant::now();
+        let [mut of_tcp, mut of_quic] = [(); 2].map(|()| {
+            let conditioner = Conditioner::new(Profile { rate, burst: 64_000 }, Mode::Adaptive, 7);
+            (conditioner, Pcg64Mcg::seed_from_u64(7))
+        });
+        let mut now = start;
+        for (source, destination, micros, len) in packets {
+            now += Duration::from_micros(micros);
+            let stream = Stream { source, destination, ..Stream::flow(source * 6 + destination, len, 1e6) };
+            let packet = stream.packet(0);
+            prop_assert!(packet.tcp.is_some());
+            let marks = [(&mut of_tcp, packet), (&mut of_quic, Facts { tcp: None, ..packet })]
+                .map(|((conditioner, rng), packet)| conditioner.mark(&packet, rng, now));
+            prop_assert_eq!(marks[0], marks[1]);
+        }
+    }
+
     /// Clocks that stand still or run backwards, lengths and numbers of any kind: no panic, and a mark.
     #[test]
     fn nothing_that_is_sent_makes_it_panic(

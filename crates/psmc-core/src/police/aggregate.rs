@@ -5,31 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-
-/// What a packet's headers say that its sender does after a drop. It is not believed: it only keeps packets of different kinds
-/// apart, so that a flood is not taken together with the connections of its neighbours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// TCP, or whatever else is not UDP.
-    #[default]
-    Tcp,
-    /// UDP that looks like QUIC.
-    Quic,
-    /// Any other UDP.
-    Plain,
-}
-
-impl Kind {
-    /// Its name in the status.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Quic => "quic",
-            Self::Plain => "udp",
-        }
-    }
-}
+use psmc_wire::drops::Kind;
 
 /// What has to be known of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +27,8 @@ pub struct Facts {
 /// Packets of one class and kind, from one prefix, and if that is one address perhaps of one flow; or only those to another prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aggregate {
-    /// The number of the class.
-    pub class: u8,
+    /// The number of the class. What a peer tells of may be of any.
+    pub class: Option<u8>,
     /// What the headers promise.
     pub kind: Kind,
     /// Where they come from. The prefix of length 0 is all of the class.
@@ -68,7 +44,7 @@ impl Aggregate {
     #[must_use]
     pub fn takes(&self, packet: &Facts) -> bool {
         self.kind == packet.kind
-            && self.class == packet.class
+            && self.class.is_none_or(|class| class == packet.class)
             && self.flow.is_none_or(|flow| flow == packet.flow)
             && self.prefix.contains(&packet.source)
             && self.destinations.is_none_or(|prefix| prefix.contains(&packet.destination))
@@ -85,9 +61,12 @@ impl Aggregate {
             && whole.prefix.contains(&self.prefix)
     }
 
-    /// How closely it is told: a flow of an address most, then longer prefixes, and of one prefix what goes to fewer others.
-    pub(super) fn closeness(&self) -> (bool, u8, Option<u8>) {
-        (self.flow.is_some(), self.prefix.prefix_len(), self.destinations.map(|prefix| prefix.prefix_len()))
+    /// How closely it is told: a flow of an address most, then longer prefixes, and of one prefix what goes to fewer others. What a
+    /// peer tells of is before all: what it says is about all of these packets, and what is known here of some of them besides
+    /// belongs to the same account.
+    pub(super) fn closeness(&self) -> (bool, bool, u8, Option<u8>) {
+        let destinations = self.destinations.map(|prefix| prefix.prefix_len());
+        (self.class.is_none(), self.flow.is_some(), self.prefix.prefix_len(), destinations)
     }
 }
 
@@ -121,6 +100,6 @@ impl Candidate {
     /// Those of them that are like this one.
     pub(super) fn like(&self, packet: &Facts) -> Aggregate {
         let (prefix, destinations) = (self.sources, Some(self.destinations));
-        Aggregate { class: packet.class, kind: packet.kind, prefix, destinations, flow: None }
+        Aggregate { class: Some(packet.class), kind: packet.kind, prefix, destinations, flow: None }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 
-use super::aggregate::{Aggregate, Facts, Kind};
+use super::{Aggregate, Facts, Kind};
 
 /// Levels, from a flow to all of a class.
 const LEVELS: usize = 9;
@@ -216,7 +216,13 @@ impl Key {
             IpAddr::V4(u32::try_from(self.bits >> 96).ok()?.into())
         };
         let prefix = IpNet::new(address, length).ok()?;
-        Some(Aggregate { class: self.class, kind: self.kind, prefix, destinations: None, flow: self.flow })
+        Some(Aggregate {
+            class: Some(self.class),
+            kind: self.kind,
+            prefix,
+            destinations: None,
+            flow: self.flow,
+        })
     }
 }
 

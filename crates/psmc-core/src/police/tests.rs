@@ -255,14 +255,63 @@ fn without_drops_there_is_no_report_and_nothing_is_watched() {
     assert_eq!((world.reports, world.police.due_at(), world.police.is_idle()), (0, None, true));
 }
 
+/// What a site between two others tells is about packets that it has acknowledged: what has reached it is not what has arrived.
+#[test]
+fn what_is_dropped_behind_the_far_end_counts_though_it_is_acknowledged() {
+    let (mut police, mut now) = (police(), Instant::now());
+    let packet = facts([10, 1, 0, 7], Kind::Plain, 3);
+    let [prefix, destinations] = ["10.1.0.0/24", "10.2.0.0/24"].map(|text| text.parse().unwrap());
+    let aggregate =
+        Aggregate { class: None, kind: Kind::Plain, prefix, destinations: Some(destinations), flow: None };
+    // A fifth of 5 Mb/s arrives, as long as nothing is held back.
+    let (mut held_at, mut limits) = (None, Vec::new());
+    for round in 0..100 {
+        let mut passed = 0;
+        for _ in 0..125 {
+            now += Duration::from_micros(1600);
+            if let Verdict::Pass(tag) = police.offer(&packet, 1000, now) {
+                police.on_delivered(tag, 1000);
+                passed += 1000;
+            }
+            police.end_round(Some(ms(20)), now);
+        }
+        let delivered = passed.min(25_000);
+        if passed > delivered {
+            let entry = Entry { aggregate, delivered, dropped: passed - delivered, shaped: 0 };
+            police.report(&Report { entries: vec![entry], ..Report::default() }, now);
+        }
+        let found = held(&police);
+        if held_at.is_none() && !found.is_empty() {
+            held_at = Some(round);
+        }
+        if held_at.is_some_and(|at| round > at + 3) {
+            let limit = found[0].limit.expect("it goes on").rate;
+            assert!(found[0].is_reported && (500_000..1_500_000).contains(&limit), "round {round}: {limit}");
+            limits.push(limit);
+        }
+    }
+    assert!(held_at.is_some_and(|at| (10..20).contains(&at)), "after two seconds: {held_at:?}");
+    // Reports are about rounds that are over: the limit is about what passes, and swings around that.
+    let mean = limits.iter().sum::<u64>() / limits.len() as u64;
+    assert!((800_000..1_200_000).contains(&mean), "{mean}: {limits:?}");
+}
+
 /// A far end that says whatever it likes, as often as it likes.
 fn lies() -> impl Strategy<Value = Report> {
-    let entry = (any::<[u8; 4]>(), 0..=32u8, any::<u64>(), any::<u64>(), any::<u64>(), 0..3usize).prop_map(
-        |(source, length, delivered, dropped, shaped, kind)| {
+    let aggregate = (any::<[u8; 4]>(), 0..=32u8, 0..3usize, any::<bool>()).prop_map(
+        |(source, length, kind, is_of_peer)| {
             let prefix = ipnet::IpNet::new(IpAddr::from(source), length).unwrap().trunc();
-            let kind = [Kind::Tcp, Kind::Quic, Kind::Plain][kind];
-            let aggregate = Aggregate { class: 0, kind, prefix, destinations: None, flow: None };
-            Entry { aggregate, delivered: delivered >> 2, dropped: dropped >> 2, shaped: shaped >> 2 }
+            let destinations = is_of_peer.then(|| "10.2.0.0/16".parse().unwrap());
+            let class = (!is_of_peer).then_some(0);
+            Aggregate { class, kind: Kind::ALL[kind], prefix, destinations, flow: None }
+        },
+    );
+    let entry = (aggregate, any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
+        |(aggregate, delivered, dropped, shaped)| Entry {
+            aggregate,
+            delivered: delivered >> 2,
+            dropped: dropped >> 2,
+            shaped: shaped >> 2,
         },
     );
     (prop::collection::vec(entry, 0..40), 0..u64::MAX / 4, 0..u64::MAX / 4)

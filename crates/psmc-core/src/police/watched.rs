@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::aggregate::{Aggregate, Facts, Kind};
 use super::limit::{Limit, Seen};
 use super::report::Entry;
-use super::{MIN_ROUND, PoliceMode, Tag};
+use super::{Aggregate, Facts, Kind, MIN_ROUND, PoliceMode, Tag};
 use crate::clock::TokenBucket;
 
 /// A share of losses below this says nothing: BBR keeps sending into up to a fifth, and so do radios. Of whoever heeds losses less
@@ -67,7 +66,9 @@ pub(super) struct Watched {
     pub(super) held: Option<Held>,
     quiet_rounds: u32,
     /// Whether reports tell of it, which come only while something is dropped.
-    is_reported: bool,
+    pub(super) is_reported: bool,
+    /// What of the counts was told to whoever sends it here.
+    told: Counts,
 }
 
 /// What became of an aggregate since it is watched, in bytes.
@@ -101,6 +102,10 @@ struct Round {
     delivered: u64,
     dropped: u64,
     shaped: u64,
+    /// Bytes that the far end of the tunnel has acknowledged, where reports tell of what is behind it.
+    acknowledged: u64,
+    /// Whether a report has told of it.
+    is_told: bool,
     settled: u32,
     /// One bit for each flow that was seen.
     flows: [u64; WORDS],
@@ -152,6 +157,7 @@ impl Watched {
             held: None,
             quiet_rounds: 0,
             is_reported: false,
+            told: Counts::default(),
         }
     }
 
@@ -173,8 +179,12 @@ impl Watched {
         passes
     }
 
-    /// Bytes have arrived.
+    /// Bytes have arrived: at the far end of the tunnel, and whether any further reports tell, if there are such.
     pub(super) fn on_delivered(&mut self, bytes: u64) {
+        if self.is_reported {
+            self.round.acknowledged += bytes;
+            return;
+        }
         let bytes = self.settle(bytes);
         self.counts.delivered += bytes;
         self.round.delivered += bytes;
@@ -201,13 +211,28 @@ impl Watched {
         self.round.dropped += dropped;
         self.round.shaped += shaped;
         self.is_reported = true;
+        self.round.is_told = true;
         // It is about many packets.
         self.round.settled = self.round.settled.max(MIN_SETTLED);
+    }
+
+    /// What became of it since this was last asked, and the newest of its packets, if something was dropped or held back.
+    pub(super) fn take_losses(&mut self) -> Option<(Entry, Facts)> {
+        let before = std::mem::replace(&mut self.told, self.counts);
+        let entry = Entry {
+            aggregate: self.aggregate,
+            delivered: self.counts.delivered - before.delivered,
+            dropped: self.counts.dropped - before.dropped,
+            shaped: self.counts.held_back - before.held_back,
+        };
+        (entry.dropped + entry.shaped > 0).then_some((entry, self.example?))
     }
 
     /// It is what `part` was a part of.
     pub(super) fn take_over(&mut self, part: Self) {
         self.counts.add(&part.counts);
+        self.told.add(&part.told);
+        self.is_reported |= part.is_reported;
         let older = |one: &Evidence, other: &Evidence| one.since <= other.since;
         match (&mut self.evidence, part.evidence) {
             (Some(own), Some(of_part)) if older(own, &of_part) => own.rounds = own.rounds.max(of_part.rounds),
@@ -349,6 +374,8 @@ impl Round {
             delivered: 0,
             dropped: 0,
             shaped: 0,
+            acknowledged: 0,
+            is_told: false,
             settled: 0,
             flows: [0; WORDS],
         }
@@ -356,7 +383,9 @@ impl Round {
 
     fn seen(&self, took: Duration, others_lose: bool, is_reported: bool) -> Seen {
         let lost = self.dropped + self.shaped;
-        let settled = self.delivered + lost;
+        // Where no report came nothing was dropped behind the far end.
+        let arrived = if is_reported && !self.is_told { self.acknowledged } else { self.delivered };
+        let settled = arrived + lost;
         let loss = if settled == 0 { 0.0 } else { lost as f64 / settled as f64 };
         let delivered = rate(self.delivered(loss, is_reported), took);
         Seen {

@@ -71,6 +71,10 @@ impl Session {
                 self.on_seen(seen);
                 Ok(())
             }
+            Message::Drops(drops) if greeted => {
+                self.on_drops(&drops, now);
+                Ok(())
+            }
             Message::CountsWanted(request) if greeted => self.on_counts_wanted(id, request, shared, now),
             Message::Counts(counts) if greeted => self.on_counts(counts, shared),
             Message::Probe(probe) if greeted => {
@@ -87,6 +91,7 @@ impl Session {
             | Message::Seen(_)
             | Message::CountsWanted(_)
             | Message::Counts(_)
+            | Message::Drops(_)
             | Message::Probe(_) => Err(Refusal::OutOfTurn),
             Message::Close(reason) => {
                 shared.events.push_back(Event::Closed { peer: self.peer, reason });

@@ -71,12 +71,18 @@ impl Session {
     }
 
     /// Judges what the last round trip has shown, if that is due.
-    pub(super) fn judge_flows(&mut self, now: Instant) {
+    pub(super) fn judge_flows(&mut self, shared: &mut Shared, now: Instant) {
         self.note_drops(now);
         let round_trip = self.paths.iter().filter(|path| path.rank().is_some()).map(Path::smoothed_rtt).min();
-        if let Some(police) = &mut self.police {
-            police.end_round(round_trip, now);
+        let Some(police) = &mut self.police else { return };
+        if !police.end_round(round_trip, now) {
+            return;
         }
+        let losses: Vec<_> = police.take_losses().collect();
+        shared.losses.extend(losses.into_iter().filter_map(|(mut entry, newest)| {
+            entry.aggregate.destinations = Some(self.leads_to(&entry.aggregate, &newest)?);
+            Some(entry)
+        }));
     }
 }
 

@@ -7,6 +7,7 @@ use psmc_core::{ConnectionId, Event, PathState, Refusal, SchedulerKind};
 use psmc_wire::control::{About, Capabilities, CloseReason, Hello, Message, PathInfo, Seen, Tier, VERSION};
 use psmc_wire::crypto::{Aead, KeySource, PacketKey, Role, TAG_LEN};
 use psmc_wire::datagram::{HEADER_LEN, Header, Marks, TIMESTAMP_LEN, nonce};
+use psmc_wire::drops::Drops;
 use psmc_wire::frame::{
     AckHeader, DataFrame, FrameWriter, PacketRange, PathStats, PathUse, PathUseFrame, RekeyFrame,
 };
@@ -372,7 +373,8 @@ fn messages_out_of_turn_are_refused_and_the_data_plane_lives_on() {
     let early = connect(&mut world, 1001);
     let about = Message::About(About { software: "mallory".to_owned() });
     let seen = Message::Seen(Seen { paths: vec![(PathId(0), address(0, VAN))] });
-    for message in [path_info(0), about, seen] {
+    let drops = Message::Drops(Drops::default());
+    for message in [path_info(0), about, seen, drops] {
         expect_refusal(&mut world, HQ, Refusal::OutOfTurn, "before the hello", |world| {
             say(world, early, message)
         });

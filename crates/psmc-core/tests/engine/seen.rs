@@ -46,6 +46,7 @@ fn told(world: &World, end: usize) -> Vec<(Instant, Seen)> {
         | Message::About(_)
         | Message::Probe(_)
         | Message::CountsWanted(_)
+        | Message::Drops(_)
         | Message::Counts(_)
         | Message::Close(_)
         | Message::Unknown(_) => None,

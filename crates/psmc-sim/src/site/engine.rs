@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use psmc_core::police::PoliceConfig;
 use psmc_core::{
     Batch, DatagramOrigin, Event, MAX_SEGMENTS, PathConfig, PeerError, PeerId, PeerStatus, Site, SiteConfig,
     SocketId, Transmit,
@@ -180,6 +181,10 @@ impl Engine {
     }
 
     /// The present state of the peer with that number in the setup.
+    pub(super) fn set_police(&mut self, config: PoliceConfig) {
+        self.site.set_police(Some(config));
+    }
+
     pub(super) fn status(&self, peer: usize) -> Option<PeerStatus> {
         self.peers.keys().nth(peer).and_then(|peer| self.site.status(*peer))
     }

@@ -190,7 +190,7 @@ pub(crate) fn link_address(number: u8, end: usize) -> String {
     format!("10.{number}.0.{}", end + 1)
 }
 
-fn site_setup(hosts: [HostId; 2], links: &[LinkId], number: u8, end: usize) -> SiteSetup {
+pub(crate) fn site_setup(hosts: [HostId; 2], links: &[LinkId], number: u8, end: usize) -> SiteSetup {
     let identity = |end: usize| Identity(2 * u64::from(number) + end as u64);
     let paths = links.iter().enumerate().filter(|_| end == 0).map(|(index, &link)| PathSetup {
         config: path_config(index),
@@ -240,7 +240,7 @@ fn peer_config(number: u8, end: usize) -> PeerConfig {
     }
 }
 
-fn path_config(index: usize) -> PathConfig {
+pub(crate) fn path_config(index: usize) -> PathConfig {
     let link = u8::try_from(index).expect("few paths") + 1;
     PathConfig {
         name: format!("link{index}"),

@@ -37,7 +37,8 @@ fn text(flows: &Flows) -> String {
 }
 
 fn write_flow(flow: &FlowStatus, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let FlowStatus { peer, class, kind, sources, .. } = flow;
+    let FlowStatus { peer, kind, sources, .. } = flow;
+    let class = flow.class.as_deref().unwrap_or("any class");
     let what = if flow.is_one_flow { "one flow of " } else { "" };
     let whereto = flow.destinations.as_ref().map(|prefix| format!("{prefix} of ")).unwrap_or_default();
     writeln!(f, "{what}{kind} from {sources} to {whereto}{peer}, {class}")?;
@@ -54,6 +55,9 @@ fn write_flow(flow: &FlowStatus, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             why.push(format!("lost {:.0} % and did not slow down", limit.loss_pct));
         }
         None => writeln!(f, "  limit      none: watched")?,
+    }
+    if flow.is_dropped_behind {
+        why.push(format!("dropped behind {peer}"));
     }
     why.extend(
         flow.candidate_of.as_ref().map(|target| format!("candidate: seems to break the target {target}")),
@@ -78,7 +82,8 @@ mod tests {
     fn a_flow_that_is_held_down_says_who_since_when_and_why() {
         let flow = FlowStatus {
             peer: "hq".to_owned(),
-            class: "best-effort".to_owned(),
+            class: Some("best-effort".to_owned()),
+            is_dropped_behind: false,
             kind: "udp".to_owned(),
             sources: "10.1.0.0/22".to_owned(),
             destinations: None,
@@ -101,7 +106,9 @@ mod tests {
             limit: None,
             ..flow.clone()
         };
-        let shown = text(&Flows { mode: "police".to_owned(), flows: vec![flow, candidate] });
+        let behind =
+            FlowStatus { class: None, is_dropped_behind: true, candidate_of: None, ..candidate.clone() };
+        let shown = text(&Flows { mode: "police".to_owned(), flows: vec![flow, candidate, behind] });
         let expected = "\
 udp from 10.1.0.0/22 to hq, best-effort
   newest     10.1.0.7:4000 to 10.2.0.1:5000
@@ -113,6 +120,11 @@ udp from 10.1.0.0/22 to 10.2.0.1/32 of hq, best-effort
   offered    10.0 Mbit/s, delivered 1.0 Mbit/s, lost on the way 1.5 %
   limit      none: watched
   why        candidate: seems to break the target calls
+
+udp from 10.1.0.0/22 to 10.2.0.1/32 of hq, any class
+  offered    10.0 Mbit/s, delivered 1.0 Mbit/s, lost on the way 1.5 %
+  limit      none: watched
+  why        dropped behind hq
 
 ";
         assert_eq!(shown, expected);

@@ -23,7 +23,7 @@ impl Control {
             let now = Instant::now();
             let of_peer = |(id, name): (PeerId, String)| {
                 let aggregates = plane.site.aggregates(id).into_iter();
-                let class = |number| plane.site.class_name(number).unwrap_or_default().to_owned();
+                let class = |number| plane.site.class_name(number?).map(str::to_owned);
                 let status = aggregates.map(|one| flow_status(&name, class(one.aggregate.class), &one, now));
                 status.collect::<Vec<_>>()
             };
@@ -33,7 +33,7 @@ impl Control {
     }
 }
 
-fn flow_status(peer: &str, class: String, one: &AggregateStatus, now: Instant) -> FlowStatus {
+fn flow_status(peer: &str, class: Option<String>, one: &AggregateStatus, now: Instant) -> FlowStatus {
     let limit = one.limit.map(|limit| FlowLimit {
         since_s: now.saturating_duration_since(limit.since).as_secs_f64(),
         bits_per_second: limit.rate,
@@ -42,6 +42,7 @@ fn flow_status(peer: &str, class: String, one: &AggregateStatus, now: Instant) -
     FlowStatus {
         peer: peer.to_owned(),
         class,
+        is_dropped_behind: one.is_reported,
         kind: one.aggregate.kind.name().to_owned(),
         sources: one.aggregate.prefix.to_string(),
         destinations: one.aggregate.destinations.map(|prefix| prefix.to_string()),

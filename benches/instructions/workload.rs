@@ -298,6 +298,7 @@ pub(crate) fn site_with_peers(count: u64) -> Result<Site, Box<dyn Error>> {
         let config = PeerConfig {
             name: format!("peer{peer}"),
             allowed_ips: vec![IpNet::new(Ipv4Addr::from_bits(0x0a00_0000 + peer).into(), 32)?],
+            gateway: psmc_core::Gateway::default(),
             can_dial: false,
             smaller_key: false,
             scheduler: SchedulerKind::Earliest,

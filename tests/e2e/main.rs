@@ -42,6 +42,7 @@ mod shared;
 mod sla;
 mod stalls;
 mod stamp;
+mod standby;
 mod strangers;
 mod traffic;
 mod transport;

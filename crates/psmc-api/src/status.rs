@@ -185,6 +185,9 @@ pub struct PeerStatus {
     pub control: ControlStatus,
     /// The networks behind it.
     pub allowed_ips: Vec<String>,
+    /// Those of them that go to another peer at present, for which this one stands by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stands_by_for: Vec<String>,
     /// Whether it was added while the daemon ran.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub added: bool,

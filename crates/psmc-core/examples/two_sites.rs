@@ -181,6 +181,7 @@ fn peer_config(end: usize) -> PeerConfig {
     PeerConfig {
         name: ["hq", "van"][end].to_owned(),
         allowed_ips: vec![["10.77.0.2/32", "10.77.0.1/32"][end].parse().expect("a network")],
+        gateway: psmc_core::Gateway::default(),
         can_dial: end == VAN,
         smaller_key: end == VAN,
         scheduler: SchedulerKind::Wrr,

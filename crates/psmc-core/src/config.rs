@@ -73,6 +73,8 @@ pub struct PeerConfig {
     pub name: String,
     /// Source and destination addresses of inner packets that belong to it.
     pub allowed_ips: Vec<IpNet>,
+    /// Which of several peers with the same addresses gets packets to them.
+    pub gateway: Gateway,
     /// Whether this site knows where to dial the peer.
     pub can_dial: bool,
     /// Whether this site's public key is the smaller one: it opens the paths with even numbers, and dials
@@ -94,6 +96,22 @@ pub struct PeerConfig {
     pub repair: RepairKind,
     /// A path without traffic is probed this often, which also keeps NAT bindings alive.
     pub keepalive: Duration,
+}
+
+/// When a peer gets packets to addresses that belong to others as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gateway {
+    /// Of those that work it is the one with the least number. No two that share a prefix have the same.
+    pub priority: u8,
+    /// For how long it must have worked again before it counts as one that works; for ever if `None`, as long as another does.
+    pub failback: Option<Duration>,
+}
+
+impl Default for Gateway {
+    /// The first, and after 5 s again: what comes and goes faster than that would only move flows about.
+    fn default() -> Self {
+        Self { priority: 1, failback: Some(Duration::from_secs(5)) }
+    }
 }
 
 /// A path that this site opens.

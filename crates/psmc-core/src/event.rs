@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ipnet::IpNet;
 use psmc_wire::PathId;
 use psmc_wire::control::CloseReason;
 use psmc_wire::counts::Counts;
@@ -24,6 +25,15 @@ pub enum Event {
         name: String,
         /// Whether all numbers and windows begin anew.
         fresh: bool,
+    },
+    /// Networks that several peers claim have another owner: this one, which works, or works again for long enough.
+    GatewayChanged {
+        /// The peer to which packets to the network go from now on.
+        peer: PeerId,
+        /// The first of the networks.
+        network: IpNet,
+        /// How many more there are, which may have other owners.
+        others: usize,
     },
     /// The session's keys have reached their end, and there are no others: nothing is sent or accepted until a control
     /// connection brings some.

@@ -1,6 +1,7 @@
 //! Which peer an inner address belongs to.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -8,14 +9,33 @@ use prefix_trie::joint::map::JointPrefixMap;
 
 /// The networks of all peers and, for an address, the owner of the longest one that contains it.
 ///
+/// A network may be claimed by several, of different priorities. It is owned by the one of the best standing, and among those of
+/// the same by the one of the least priority.
+///
 /// The two families are apart: an IPv4-mapped IPv6 address is an IPv6 address like any other.
 #[derive(Debug)]
 pub(crate) struct AllowedIps<T: Copy> {
     owners: JointPrefixMap<IpNet, T>,
+    /// Who claims each network, by priority.
+    claims: BTreeMap<IpNet, BTreeMap<u8, T>>,
+    /// Of those that are not as good as can be.
+    standings: BTreeMap<T, Standing>,
     /// What was looked up of late, each address in the slot of its hash.
     recent: Box<[Cell<Option<Found<T>>>]>,
     /// The broadcast addresses of this site's own networks.
     broadcasts: Vec<Ipv4Addr>,
+}
+
+/// How good it is to give packets to a peer; the better one is less.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// It works.
+    #[default]
+    Trusted,
+    /// It works again, and shall show first that this lasts.
+    OnTrial,
+    /// No path to it works.
+    Down,
 }
 
 /// An address, and whose it is.
@@ -34,13 +54,15 @@ impl<T: Copy> Default for AllowedIps<T> {
     fn default() -> Self {
         Self {
             owners: JointPrefixMap::new(),
+            claims: BTreeMap::new(),
+            standings: BTreeMap::new(),
             recent: (0..RECENT).map(|_| Cell::new(None)).collect(),
             broadcasts: Vec::new(),
         }
     }
 }
 
-impl<T: Copy + PartialEq> AllowedIps<T> {
+impl<T: Copy + Ord> AllowedIps<T> {
     /// Those of a site whose own networks have these broadcast addresses.
     pub(crate) fn new(broadcasts: Vec<Ipv4Addr>) -> Self {
         Self { broadcasts, ..Self::default() }
@@ -66,27 +88,91 @@ impl<T: Copy + PartialEq> AllowedIps<T> {
         }
     }
 
-    /// Gives `net`, whose host bits don't matter, to `owner`; returns the owner it is taken from.
-    pub(crate) fn insert(&mut self, net: IpNet, owner: T) -> Option<T> {
-        self.forget();
-        self.owners.insert(net, owner)
+    /// `owner` claims `net`, whose host bits don't matter, with this priority, unless somebody else does.
+    ///
+    /// # Errors
+    /// That one.
+    pub(crate) fn claim(&mut self, net: IpNet, priority: u8, owner: T) -> Result<(), T> {
+        let net = net.trunc();
+        let claims = self.claims.entry(net).or_default();
+        match claims.get(&priority) {
+            Some(other) if *other != owner => return Err(*other),
+            Some(_) | None => claims.insert(priority, owner),
+        };
+        self.settle(net);
+        Ok(())
     }
 
-    /// Takes a network from whoever owns it.
-    pub(crate) fn remove(&mut self, net: IpNet) {
-        self.forget();
-        self.owners.remove(&net);
+    /// `owner` does not claim this network any more.
+    pub(crate) fn release(&mut self, net: IpNet, owner: T) {
+        let net = net.trunc();
+        if let Some(claims) = self.claims.get_mut(&net) {
+            claims.retain(|_, other| *other != owner);
+        }
+        self.settle(net);
     }
 
-    /// The owner of exactly this network.
-    pub(crate) fn owner(&self, net: IpNet) -> Option<T> {
-        self.owners.get(&net).copied()
+    /// `owner` claims nothing any more, in time proportional to the number of all networks.
+    pub(crate) fn release_all(&mut self, owner: T) {
+        self.standings.remove(&owner);
+        let claimed = |(net, claims): (&IpNet, &BTreeMap<_, T>)| {
+            claims.values().any(|other| *other == owner).then_some(*net)
+        };
+        let nets: Vec<_> = self.claims.iter().filter_map(claimed).collect();
+        nets.into_iter().for_each(|net| self.release(net, owner));
     }
 
-    /// Takes every network from `owner`, in time proportional to the number of all networks.
-    pub(crate) fn remove_all(&mut self, owner: T) {
+    /// Who claims exactly this network with this priority.
+    pub(crate) fn claimant(&self, net: IpNet, priority: u8) -> Option<T> {
+        self.claims.get(&net.trunc())?.get(&priority).copied()
+    }
+
+    /// How good it is to give packets to `owner` from now on. Returns the networks that have another owner for that.
+    pub(crate) fn set_standing(&mut self, owner: T, standing: Standing) -> Vec<IpNet> {
+        match standing {
+            Standing::Trusted => self.standings.remove(&owner),
+            Standing::OnTrial | Standing::Down => self.standings.insert(owner, standing),
+        };
+        let is_contested =
+            |claims: &BTreeMap<_, T>| claims.len() > 1 && claims.values().any(|other| *other == owner);
+        let contested = self.claims.iter().filter(|(_, claims)| is_contested(claims));
+        let mut moved: Vec<_> = contested.map(|(net, _)| *net).collect();
+        moved.retain(|net| self.settle(*net));
+        moved
+    }
+
+    /// Gives a network to the best of those who claim it. Says whether that is another one.
+    fn settle(&mut self, net: IpNet) -> bool {
+        let standing = |owner: &T| self.standings.get(owner).copied().unwrap_or_default();
+        let claims = self.claims.get(&net).filter(|claims| !claims.is_empty());
+        let best = claims.and_then(|claims| claims.values().min_by_key(|owner| standing(owner)).copied());
         self.forget();
-        self.owners.retain(|_, other| *other != owner);
+        match best {
+            Some(best) => self.owners.insert(net, best) != Some(best),
+            None => {
+                self.claims.remove(&net);
+                self.owners.remove(&net).is_some()
+            }
+        }
+    }
+
+    /// Whether an address belongs to `owner`, or would if all others who claim it were gone.
+    pub(crate) fn may_be_from(&self, address: IpAddr, owner: T) -> bool {
+        self.lookup(address) == Some(owner) || self.is_claimed(address, owner)
+    }
+
+    fn is_claimed(&self, address: IpAddr, owner: T) -> bool {
+        let Some((net, _)) = self.owners.get_lpm(&IpNet::from(address)) else { return false };
+        self.claims.get(&net).is_some_and(|claims| claims.values().any(|other| *other == owner))
+    }
+
+    /// The networks that `owner` claims and that somebody else has.
+    pub(crate) fn waits_for(&self, owner: T) -> Vec<IpNet> {
+        let waits = |(net, claims): (&IpNet, &BTreeMap<_, T>)| {
+            let is_claimed = claims.len() > 1 && claims.values().any(|other| *other == owner);
+            (is_claimed && self.owners.get(net) != Some(&owner)).then_some(*net)
+        };
+        self.claims.iter().filter_map(waits).collect()
     }
 
     /// The owner of the longest network that contains `address`.
@@ -178,12 +264,14 @@ mod tests {
         ) {
             let (mut allowed, mut linear) = (AllowedIps::default(), Linear::default());
             for (net, owner) in nets {
-                prop_assert_eq!(allowed.insert(net, owner), linear.insert(net, owner));
+                let before = linear.insert(net, owner);
+                before.into_iter().for_each(|before| allowed.release(net, before));
+                prop_assert_eq!(allowed.claim(net, 1, owner), Ok(()));
             }
             for &address in &addresses {
                 prop_assert_eq!(allowed.lookup(address), linear.lookup(address));
             }
-            allowed.remove_all(removed);
+            allowed.release_all(removed);
             linear.0.retain(|(_, owner)| *owner != removed);
             for &address in &addresses {
                 prop_assert_eq!(allowed.lookup(address), linear.lookup(address));
@@ -195,10 +283,10 @@ mod tests {
     fn a_default_route_means_hosts() {
         let broadcast = Ipv4Addr::new(10, 77, 0, 255);
         let mut allowed = AllowedIps::new(vec![broadcast]);
-        allowed.insert("0.0.0.0/0".parse().unwrap(), 0);
-        allowed.insert("::/0".parse().unwrap(), 0);
-        allowed.insert("10.77.0.0/24".parse().unwrap(), 0);
-        allowed.insert("239.1.0.0/16".parse().unwrap(), 1);
+        give(&mut allowed, "0.0.0.0/0", 0);
+        give(&mut allowed, "::/0", 0);
+        give(&mut allowed, "10.77.0.0/24", 0);
+        give(&mut allowed, "239.1.0.0/16", 1);
         let beyond = ["224.0.0.251", "255.255.255.255", "10.77.0.255", "169.254.1.1", "ff02::fb", "fe80::1"];
         let owner =
             |allowed: &AllowedIps<u8>, address: &str| allowed.lookup_destination(address.parse().unwrap());
@@ -211,7 +299,7 @@ mod tests {
         for named in
             ["224.0.0.0/4", "255.255.255.255/32", "10.77.0.255/32", "169.254.0.0/16", "ff00::/8", "fe80::/10"]
         {
-            allowed.insert(named.parse().unwrap(), 2);
+            give(&mut allowed, named, 2);
         }
         for address in beyond {
             assert_eq!(owner(&allowed, address), Some(2), "{address}");
@@ -222,14 +310,51 @@ mod tests {
     fn the_longest_network_wins_and_families_stay_apart() {
         let mut allowed = AllowedIps::default();
         assert_eq!(allowed.lookup(IpAddr::from([10, 1, 2, 3])), None);
-        allowed.insert("0.0.0.0/0".parse().unwrap(), 0);
-        allowed.insert("10.0.0.0/8".parse().unwrap(), 1);
-        assert_eq!(allowed.insert("10.1.2.3/8".parse().unwrap(), 2), Some(1));
-        allowed.insert("10.1.2.3/32".parse().unwrap(), 3);
+        give(&mut allowed, "0.0.0.0/0", 0);
+        give(&mut allowed, "10.0.0.0/8", 1);
+        assert_eq!(allowed.claim("10.1.2.3/8".parse().unwrap(), 1, 2), Err(1));
+        allowed.release("10.0.0.0/8".parse().unwrap(), 1);
+        give(&mut allowed, "10.1.2.3/8", 2);
+        give(&mut allowed, "10.1.2.3/32", 3);
         let owner = |address: &str| allowed.lookup(address.parse().unwrap());
         assert_eq!(owner("192.0.2.1"), Some(0));
         assert_eq!(owner("10.255.0.1"), Some(2));
         assert_eq!(owner("10.1.2.3"), Some(3));
         assert_eq!(owner("::ffff:10.1.2.3"), None);
+    }
+
+    #[test]
+    fn the_best_of_those_who_claim_a_network_has_it() {
+        let mut allowed = AllowedIps::default();
+        let (net, host) = ("10.9.0.0/16".parse().unwrap(), "10.9.1.1".parse().unwrap());
+        for (priority, owner) in [(2, 12), (1, 11), (3, 13)] {
+            assert_eq!(allowed.claim(net, priority, owner), Ok(()));
+        }
+        assert_eq!(allowed.claim(net, 2, 14), Err(12), "one of each priority");
+        assert_eq!(allowed.lookup(host), Some(11));
+        assert_eq!(allowed.set_standing(11, Standing::Down), [net]);
+        assert_eq!(allowed.lookup(host), Some(12));
+        assert_eq!(allowed.waits_for(11), [net]);
+        // Whoever it is, it may send from there.
+        assert!([11, 12, 13].iter().all(|owner| allowed.may_be_from(host, *owner)));
+        assert!(!allowed.may_be_from(host, 14));
+        // While nobody is as good as can be, those on trial are better than those that do not work.
+        assert_eq!(allowed.set_standing(11, Standing::OnTrial), []);
+        assert_eq!(allowed.set_standing(12, Standing::Down), [net]);
+        assert_eq!(allowed.lookup(host), Some(13));
+        assert_eq!(allowed.set_standing(13, Standing::Down), [net]);
+        assert_eq!(allowed.lookup(host), Some(11));
+        assert_eq!(allowed.set_standing(11, Standing::Down), []);
+        assert_eq!(allowed.lookup(host), Some(11), "of those that do not work the first");
+        assert_eq!(allowed.set_standing(13, Standing::Trusted), [net]);
+        allowed.release_all(13);
+        assert_eq!(allowed.lookup(host), Some(11));
+        allowed.release(net, 11);
+        allowed.release(net, 12);
+        assert_eq!((allowed.lookup(host), allowed.waits_for(11)), (None, Vec::new()));
+    }
+
+    fn give(allowed: &mut AllowedIps<u8>, net: &str, owner: u8) {
+        assert_eq!(allowed.claim(net.parse().unwrap(), 1, owner), Ok(()));
     }
 }

@@ -12,6 +12,7 @@ mod receive;
 mod renewal;
 mod repair;
 mod seen;
+mod standing;
 mod transmit;
 mod udp_limit;
 mod via;
@@ -49,6 +50,7 @@ use losses::Losses;
 use pins::Pins;
 use psmc_wire::control::{PathInfo, PathVia};
 use seen::Sightings;
+use standing::Trial;
 use udp_limit::UdpLimit;
 
 /// The most paths of a session (mission S1).
@@ -97,6 +99,7 @@ pub(crate) struct Session {
     police: Option<Box<Police>>,
     sightings: Sightings,
     losses: Losses,
+    trial: Trial,
     /// What the peer says that it is.
     peer_software: Option<String>,
     sequences: Sequences,
@@ -231,6 +234,7 @@ impl Session {
             police: None,
             sightings: Sightings::default(),
             losses: Losses::default(),
+            trial: Trial::default(),
             peer_software: None,
             sequences: Sequences::default(),
             scheduler: scheduler::build(config.scheduler, config.bad_path_rule),
@@ -355,6 +359,7 @@ impl Session {
             self.coder.due_at(),
             self.sightings.due_at(),
             self.losses.due_at(),
+            self.trial_ends_at(),
             self.police.as_ref().and_then(|police| police.due_at()),
             if is_any_active && self.keys.ended_at().is_none() { None } else { self.deaf_at() },
         ];

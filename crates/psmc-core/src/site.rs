@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
+use ipnet::IpNet;
 use psmc_wire::control::Message;
 use psmc_wire::crypto::{KeySource, Role};
 use psmc_wire::datagram::Header;
@@ -43,7 +44,7 @@ pub enum PeerError {
     #[error("there is no such peer")]
     Unknown,
     /// A prefix belongs to another peer.
-    #[error("{0} belongs to another peer already")]
+    #[error("{0} belongs to another peer of the same priority already")]
     PrefixTaken(ipnet::IpNet),
     /// A path could not be added or changed.
     #[error(transparent)]
@@ -128,14 +129,12 @@ impl Site {
     /// Adds a peer. It is dialled as soon as its endpoint is known; data flows once it has a path.
     ///
     /// # Errors
-    /// [`PeerError::PrefixTaken`] if one of its prefixes belongs to another peer; nothing is added then.
+    /// [`PeerError::PrefixTaken`] if one of its prefixes belongs to another peer of the same priority; nothing is added then.
     pub fn add_peer(&mut self, config: PeerConfig, now: Instant) -> Result<PeerId, PeerError> {
         let peer = PeerId(self.next_peer);
         for &prefix in &config.allowed_ips {
-            let owner = self.shared.routes.insert(prefix, peer);
-            if let Some(owner) = owner.filter(|&owner| owner != peer) {
-                self.shared.routes.insert(prefix, owner);
-                self.shared.routes.remove_all(peer);
+            if self.shared.routes.claim(prefix, config.gateway.priority, peer).is_err() {
+                self.shared.routes.release_all(peer);
                 return Err(PeerError::PrefixTaken(prefix));
             }
         }
@@ -156,7 +155,7 @@ impl Site {
             flows.end(Some(peer));
         }
         self.shared.probes.forget(peer);
-        self.shared.routes.remove_all(peer);
+        self.shared.routes.release_all(peer);
         self.connections.retain(|_, owner| *owner != peer);
         self.set_timeout(peer, None);
         self.busy.remove(&peer);
@@ -295,6 +294,12 @@ impl Site {
     #[must_use]
     pub fn owner_of(&self, address: IpAddr) -> Option<PeerId> {
         self.shared.routes.lookup(address)
+    }
+
+    /// The networks of a peer that another one has at present, because that works, or comes first.
+    #[must_use]
+    pub fn waits_for(&self, peer: PeerId) -> Vec<IpNet> {
+        self.shared.routes.waits_for(peer)
     }
 
     /// Where the datagrams of a path go at the moment.
@@ -447,6 +452,7 @@ impl Site {
             if let Some(transmit) = session.poll_transmit(batch, &mut self.shared, now) {
                 return Some(transmit);
             }
+            session.tend_standing(&mut self.shared, now);
             let timeout = session.next_timeout(now);
             self.busy.remove(&peer);
             self.set_timeout(peer, timeout);

@@ -13,7 +13,7 @@ use psmc_wire::frame::PathUse;
 use super::{PathError, Session};
 use crate::batch::PathAddress;
 use crate::classify::{ClassId, bucket_of_tcp};
-use crate::config::{PathConfig, PathTuning, PeerConfig, SchedulerKind};
+use crate::config::{Gateway, PathConfig, PathTuning, PeerConfig, SchedulerKind};
 use crate::congestion::CongestionConfig;
 use crate::path::{Teller, Via};
 use crate::scheduler;
@@ -237,10 +237,11 @@ impl PathHandle<'_> {
 }
 
 impl Session {
-    /// Treats packets as `config` says from now on. The prefixes stay: they are the site's to give.
+    /// Treats packets as `config` says from now on. The prefixes and their priority stay: they are the site's to give.
     pub(super) fn reconfigure(&mut self, config: PeerConfig, shared: &mut Shared, now: Instant) {
         let allowed_ips = std::mem::take(&mut self.config.allowed_ips);
-        let before = std::mem::replace(&mut self.config, PeerConfig { allowed_ips, ..config });
+        let gateway = Gateway { priority: self.config.gateway.priority, ..config.gateway };
+        let before = std::mem::replace(&mut self.config, PeerConfig { allowed_ips, gateway, ..config });
         let config = &self.config;
         if (config.scheduler, config.bad_path_rule) != (before.scheduler, before.bad_path_rule) {
             self.scheduler = scheduler::build(config.scheduler, config.bad_path_rule);

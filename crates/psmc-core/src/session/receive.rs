@@ -389,7 +389,7 @@ impl Session {
         if is_partial && ChecksumPlace::find(packet.packet()).is_none() {
             return Some(Refusal::BadPacket);
         }
-        (shared.routes.lookup(source) != Some(self.peer)).then_some(Refusal::ForeignSource)
+        (!shared.routes.may_be_from(source, self.peer)).then_some(Refusal::ForeignSource)
     }
 
     /// Takes an inner packet, which has been checked, that has come on the path at `index`, in whatever way.

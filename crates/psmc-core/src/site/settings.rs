@@ -12,30 +12,34 @@ use crate::police::{AggregateStatus, Candidate, PoliceConfig};
 use crate::session::Session;
 
 impl Site {
-    /// Gives peers other prefixes, all of them at the same time: one that moves from a peer to another is never nobody's.
+    /// Gives peers other prefixes, with these priorities, all of them at the same time: one that moves from a peer to another is never
+    /// nobody's.
     ///
     /// # Errors
-    /// [`PeerError`] if there is no such peer, or a prefix belongs to one that is not among `changes`; nothing is changed then.
-    pub fn set_allowed_ips(&mut self, changes: &[(PeerId, Vec<IpNet>)]) -> Result<(), PeerError> {
-        let changed: BTreeSet<_> = changes.iter().map(|(peer, _)| *peer).collect();
-        for (peer, prefixes) in changes {
+    /// [`PeerError`] if there is no such peer, or a prefix belongs to one of the same priority that is not among `changes`; nothing is
+    /// changed then.
+    pub fn set_allowed_ips(&mut self, changes: &[(PeerId, Vec<IpNet>, u8)]) -> Result<(), PeerError> {
+        let changed: BTreeSet<_> = changes.iter().map(|(peer, ..)| *peer).collect();
+        for (peer, prefixes, priority) in changes {
             if !self.peers.contains_key(peer) {
                 return Err(PeerError::Unknown);
             }
-            let owner = |prefix: &&IpNet| self.shared.routes.owner(**prefix);
+            let owner = |prefix: &&IpNet| self.shared.routes.claimant(**prefix, *priority);
             let is_taken = |prefix: &&IpNet| owner(prefix).is_some_and(|owner| !changed.contains(&owner));
             if let Some(&prefix) = prefixes.iter().find(is_taken) {
                 return Err(PeerError::PrefixTaken(prefix));
             }
         }
-        for (peer, prefixes) in changes {
+        for (peer, prefixes, priority) in changes {
             let Some(session) = self.peers.get_mut(peer) else { continue };
             let before = std::mem::replace(&mut session.config.allowed_ips, prefixes.clone());
-            before.into_iter().for_each(|prefix| self.shared.routes.remove(prefix));
+            before.into_iter().for_each(|prefix| self.shared.routes.release(prefix, *peer));
+            session.config.gateway.priority = *priority;
         }
-        for (peer, prefixes) in changes {
+        for (peer, prefixes, priority) in changes {
             for &prefix in prefixes {
-                self.shared.routes.insert(prefix, *peer);
+                // Nobody else claims it, but for two of `changes` that want the same one: the first has it.
+                let _ = self.shared.routes.claim(prefix, *priority, *peer);
             }
         }
         Ok(())

@@ -71,17 +71,17 @@ fn networks_move_from_peer_to_peer_all_at_once_or_not_at_all() {
     };
     let second = van.site.add_peer(config(&["10.1.0.0/16"]), now).expect("free");
     let third = van.site.add_peer(config(&["10.2.0.0/16"]), now).expect("free");
-    let taken = [(second, vec![net("10.2.0.0/16"), net("10.3.0.0/16")])];
+    let taken = [(second, vec![net("10.2.0.0/16"), net("10.3.0.0/16")], 1)];
     assert_eq!(van.site.set_allowed_ips(&taken), Err(PeerError::PrefixTaken(net("10.2.0.0/16"))));
-    let swapped = [(second, vec![net("10.2.0.0/16")]), (third, vec![net("10.1.0.0/16")])];
+    let swapped = [(second, vec![net("10.2.0.0/16")], 1), (third, vec![net("10.1.0.0/16")], 1)];
     assert_eq!(van.site.set_allowed_ips(&swapped), Ok(()));
     // What is nobody's any more can be given to anybody.
-    assert_eq!(van.site.set_allowed_ips(&[(third, vec![net("10.4.0.0/16")])]), Ok(()));
+    assert_eq!(van.site.set_allowed_ips(&[(third, vec![net("10.4.0.0/16")], 1)]), Ok(()));
     assert!(van.site.add_peer(config(&["10.1.0.0/16"]), now).is_ok());
     assert_eq!(
         van.site.add_peer(config(&["10.2.0.0/16"]), now),
         Err(PeerError::PrefixTaken(net("10.2.0.0/16")))
     );
     van.site.remove_peer(third);
-    assert_eq!(van.site.set_allowed_ips(&[(third, Vec::new())]), Err(PeerError::Unknown));
+    assert_eq!(van.site.set_allowed_ips(&[(third, Vec::new(), 1)]), Err(PeerError::Unknown));
 }

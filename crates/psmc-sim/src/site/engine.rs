@@ -222,6 +222,7 @@ impl Engine {
             | Event::PathChanged { .. }
             | Event::PathOpened { .. }
             | Event::KeysEnded { .. }
+            | Event::GatewayChanged { .. }
             | Event::HopWanted { .. }
             | Event::BatchesLost { .. }
             | Event::Measured { .. }

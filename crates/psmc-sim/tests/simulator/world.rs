@@ -228,6 +228,7 @@ fn peer_config(number: u8, end: usize) -> PeerConfig {
     PeerConfig {
         name: format!("peer{number}.{end}"),
         allowed_ips: vec![net(&format!("{}/32", tunnel_address(number, 1 - end)))],
+        gateway: psmc_core::Gateway::default(),
         can_dial: end == 0,
         smaller_key: end == 0,
         scheduler: SchedulerKind::Earliest,

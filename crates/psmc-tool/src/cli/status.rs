@@ -128,6 +128,9 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(out, "\npeer {}: {}", peer.name, headline(peer))?;
     writeln!(out, "  public key   {}", peer.public_key)?;
     writeln!(out, "  allowed ips  {}", peer.allowed_ips.join(", "))?;
+    if !peer.stands_by_for.is_empty() {
+        writeln!(out, "  stands by    for {}, which another peer has now", peer.stands_by_for.join(", "))?;
+    }
     if let Some(software) = &peer.software {
         writeln!(out, "  runs         {software}")?;
     }

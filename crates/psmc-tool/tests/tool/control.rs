@@ -136,6 +136,7 @@ fn peer() -> PeerStatus {
         state: PeerState::Connected,
         control: ControlStatus { connected: true, since_s: 754.0, last_error: None },
         allowed_ips: vec!["10.77.0.1/32".to_owned(), "192.168.10.0/24".to_owned()],
+        stands_by_for: Vec::new(),
         added: false,
         routes: None,
         scheduler: "earliest".to_owned(),

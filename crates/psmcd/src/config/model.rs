@@ -9,7 +9,9 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 use psmc_core::condition::Conditioning;
 use psmc_core::police::PoliceConfig;
-use psmc_core::{ClampMss, PathPreference, Priority, ReorderPolicy, RepairKind, SchedulerKind, Tier};
+use psmc_core::{
+    ClampMss, Gateway, PathPreference, Priority, ReorderPolicy, RepairKind, SchedulerKind, Tier,
+};
 use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_net::token::Token;
 use psmc_service::http;
@@ -224,8 +226,10 @@ pub struct Peer {
     pub name: Name,
     /// The key that it proves to have.
     pub public_key: PublicKey,
-    /// The networks behind it; at least one. Those of two peers may be nested, but are never the same.
+    /// The networks behind it; at least one. Those of two peers may be nested, and are the same only if their priorities are not.
     pub allowed_ips: Vec<AllowedNet>,
+    /// Which of several peers with the same networks gets packets to them.
+    pub gateway: Gateway,
     /// Where it is reached; `None` if it is the one to call.
     pub endpoint: Option<Endpoint>,
     /// How often an idle path says that it is alive.

@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use psmc_core::condition::Conditioning;
 use psmc_core::police::PoliceMode;
-use psmc_core::{AdaptiveBuffer, ClampMss, PathPreference, ReorderPolicy, Tier};
+use psmc_core::{AdaptiveBuffer, ClampMss, Gateway, PathPreference, ReorderPolicy, Tier};
 use psmc_toml::rate_text;
 
 use super::model::{
@@ -190,6 +190,14 @@ fn write_peer(peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         None => writeln!(f, "  endpoint     none: this peer has to call")?,
     }
     writeln!(f, "  allowed ips  {}", joined(&peer.allowed_ips))?;
+    if peer.gateway != Gateway::default() {
+        let Gateway { priority, failback } = peer.gateway;
+        let back = fmt::from_fn(|f| match failback {
+            Some(time) => write!(f, "again after {} s", time.as_secs()),
+            None => f.write_str("never again by itself"),
+        });
+        writeln!(f, "  priority     {priority} among those with the same networks; {back}")?;
+    }
     write_treatment(&peer.treatment, f)?;
     if let Some(rate) = peer.udp_rate_limit {
         writeln!(f, "  plain UDP    at most {rate}")?;

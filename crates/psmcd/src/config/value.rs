@@ -21,8 +21,8 @@ pub(super) use exclusion::{EXCLUSION, NAME_SERVER};
 pub(super) use net::{ALLOWED_NET, BIND_ADDRESS, INSIDE_ADDRESS, TUNNEL_ADDRESS};
 pub use net::{AllowedNet, BindAddress};
 pub(super) use number::{
-    BUFFER_FACTOR, BUFFER_PACKETS, BUFFER_TIMEOUT, FIXED_BUFFER, INNER_MTU, KEEPALIVE, LINK_MTU, REKEY_AFTER,
-    WEIGHT,
+    BUFFER_FACTOR, BUFFER_PACKETS, BUFFER_TIMEOUT, FAILBACK, FIXED_BUFFER, GATEWAY_PRIORITY, INNER_MTU,
+    KEEPALIVE, LINK_MTU, REKEY_AFTER, WEIGHT,
 };
 pub use number::{DEFAULT_KEEPALIVE, FITTED_LEAST_MTU, FITTED_MOST_MTU, LinkMtu, Weight};
 pub use psmc_toml::{InterfaceName, Listen, Name, Port, Rate, SocketPath, ValueError};

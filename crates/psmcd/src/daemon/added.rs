@@ -1,5 +1,6 @@
 //! Peers that come and go while the site runs.
 
+use psmc_core::Gateway;
 use psmc_toml::ValueError;
 
 use super::DaemonError;
@@ -103,6 +104,7 @@ impl Control {
             name,
             public_key,
             allowed_ips,
+            gateway: Gateway::default(),
             endpoint,
             keepalive: DEFAULT_KEEPALIVE,
             treatment: self.site.treatment,

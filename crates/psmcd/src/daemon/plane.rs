@@ -433,6 +433,7 @@ impl Plane {
             | Event::Connected { .. }
             | Event::Closed { .. }
             | Event::KeysEnded { .. }
+            | Event::GatewayChanged { .. }
             | Event::Measured { .. }
             | Event::Counts { .. }
             | Event::HopWanted { .. }

@@ -94,6 +94,7 @@ pub fn peer_config(peer: &config::Peer, own_key: PublicKey) -> PeerConfig {
     PeerConfig {
         name: peer.name.to_string(),
         allowed_ips: peer.allowed_ips.iter().map(|allowed| allowed.net()).collect(),
+        gateway: peer.gateway,
         can_dial: peer.endpoint.is_some() || listed,
         smaller_key: own_key < peer.public_key,
         scheduler: peer.treatment.scheduler,

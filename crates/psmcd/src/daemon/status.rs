@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ipnet::IpNet;
 use psmc_core::condition::{Conditioning, Precedence};
 use psmc_core::police::{Counts, PoliceCounters};
 use psmc_core::{self as core, PeerId, RefusalCounters, Tier};
@@ -42,7 +43,7 @@ impl Control {
     /// The state of some peers, in their order, of those that there still are.
     pub(super) async fn peer_statuses(&self, ids: Vec<PeerId>) -> Result<Vec<PeerStatus>, DaemonError> {
         let collect = move |plane: &mut Plane| {
-            let of_peer = |id| (id, plane.site.status(id).map(|session| Session::of(session, plane)));
+            let of_peer = |id| (id, plane.site.status(id).map(|session| Session::of(id, session, plane)));
             ids.into_iter().map(of_peer).collect::<Vec<_>>()
         };
         let collected = self.plane.call(collect);
@@ -110,7 +111,7 @@ impl Control {
 
     fn peer_status(&self, index: usize, session: &Session, now: Instant) -> PeerStatus {
         let peer = &self.peers[index];
-        let Session { status: session, ports } = session;
+        let Session { status: session, ports, stands_by_for } = session;
         let routes = peer.routes.were_learned().then(|| self.routes_status(index));
         let known = Known::of(session, now);
         let paths = session.paths.iter().zip(ports);
@@ -141,6 +142,7 @@ impl Control {
                 last_error: peer.last_error.clone(),
             },
             allowed_ips: peer.config.allowed_ips.iter().map(|allowed| allowed.net().to_string()).collect(),
+            stands_by_for: stands_by_for.iter().map(ToString::to_string).collect(),
             added: peer.is_added,
             routes,
             scheduler: session.scheduler.name().to_owned(),
@@ -182,16 +184,17 @@ impl Control {
     }
 }
 
-/// A session, and the local ports of its paths.
+/// A session, the local ports of its paths, and networks that others have at present.
 struct Session {
     status: core::PeerStatus,
     ports: Vec<Option<u16>>,
+    stands_by_for: Vec<IpNet>,
 }
 
 impl Session {
-    fn of(status: core::PeerStatus, plane: &Plane) -> Self {
+    fn of(peer: PeerId, status: core::PeerStatus, plane: &Plane) -> Self {
         let ports = status.paths.iter().map(|path| plane.local_port(path.address.socket)).collect();
-        Self { status, ports }
+        Self { status, ports, stands_by_for: plane.site.waits_for(peer) }
     }
 }
 

@@ -164,6 +164,7 @@ pub fn peer_config(end: usize, setup: Setup) -> PeerConfig {
     PeerConfig {
         name: ["hq", "van"][end].to_owned(),
         allowed_ips: vec![format!("10.77.0.{}/32", end + 1).parse().expect("a prefix")],
+        gateway: psmc_core::Gateway::default(),
         can_dial: setup.can_dial[end],
         smaller_key: end == VAN,
         scheduler: setup.scheduler,
@@ -512,6 +513,7 @@ impl World {
             | Event::Closed { .. }
             | Event::PathChanged { .. }
             | Event::PathOpened { .. }
+            | Event::GatewayChanged { .. }
             | Event::KeysEnded { .. }
             | Event::PathForgotten { .. }
             | Event::HopWanted { .. }

@@ -61,6 +61,7 @@ pub(in crate::cli) fn peer(name: &str, paths: Vec<PathStatus>) -> PeerStatus {
         state: PeerState::Connected,
         control: ControlStatus { connected: true, since_s: 754.0, last_error: None },
         allowed_ips: vec!["10.77.0.1/32".to_owned()],
+        stands_by_for: Vec::new(),
         added: false,
         routes: None,
         scheduler: "earliest".to_owned(),

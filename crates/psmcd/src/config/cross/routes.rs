@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use psmc_toml::Complaint;
+use psmc_core::Gateway;
+use psmc_toml::{Complaint, repeated};
 use toml::Spanned;
 
 use super::for_each_repetition;
@@ -31,13 +32,22 @@ fn unique_addresses(site: &SiteDraft, out: &mut Vec<Complaint>) {
 }
 
 fn unique_networks(draft: &Draft, out: &mut Vec<Complaint>) {
-    let networks = draft.peers.iter().flat_map(|peer| peer.allowed_ips.iter().flatten());
-    let invited = draft.invitations.iter().flat_map(|invitation| &invitation.allowed_ips);
-    for_each_repetition(networks.chain(invited), |network, place, first| {
-        let reason = format!("the network {network} belongs to two peers, so its route is ambiguous");
-        let remedy = "keep it at one peer; a smaller network inside it may be another's";
-        out.push(Complaint::new(reason, remedy).at(place).because_of(first, "here already"));
+    let first = Gateway::default().priority;
+    let comparable = draft.peers.iter().filter(|peer| peer.has_right_priority);
+    let networks = comparable.flat_map(|peer| {
+        let priority = peer.priority.unwrap_or(first);
+        peer.allowed_ips.iter().flatten().map(move |network| (network, priority))
     });
+    let invited = draft.invitations.iter().flat_map(|invitation| &invitation.allowed_ips);
+    let all: Vec<_> = networks.chain(invited.map(|network| (network, first))).collect();
+    for ((network, _), (other, _)) in repeated(&all, |(network, priority)| (network.get_ref(), *priority)) {
+        let reason = format!(
+            "the network {} belongs to two peers of the same priority, so its route is ambiguous",
+            network.get_ref()
+        );
+        let remedy = "keep it at one peer, or give the one that shall stand by `priority = 2`; a smaller network inside it may be another's";
+        out.push(Complaint::new(reason, remedy).at(network.span()).because_of(other.span(), "here already"));
+    }
 }
 
 /// A peer that names no networks gets those of the tunnel, which works for one peer only.

@@ -7,13 +7,13 @@ use psmc_net::keys::PublicKey;
 use psmc_toml::{Complaint, INTERFACE, InterfaceName, NAME, Name, PUBLIC_KEY, RATE, Rate, Section, draft};
 use toml::Spanned;
 
-use psmc_core::Tier;
+use psmc_core::{Gateway, Tier};
 
 use super::TreatmentDraft;
 use crate::config::model::{PathCongestion, PathSettings, Paths, Peer};
 use crate::config::value::{
     ALLOWED_NET, AllowedNet, BIND_ADDRESS, BindAddress, Congestion, DEFAULT_KEEPALIVE, ENDPOINT, Endpoint,
-    KEEPALIVE, LINK_MTU, LinkMtu, RoutePolicy, TIER, Transport, WEIGHT, Weight,
+    FAILBACK, GATEWAY_PRIORITY, KEEPALIVE, LINK_MTU, LinkMtu, RoutePolicy, TIER, Transport, WEIGHT, Weight,
 };
 use crate::quota::Quota;
 
@@ -24,6 +24,8 @@ draft! {
             required_at(PUBLIC_KEY, "what `psmc pubkey` prints on the other site"),
         /// `None` only where the file does not say.
         allowed_ips: Option<Vec<Spanned<AllowedNet>>> = { allowed_ips(section, out) },
+        priority: Option<u8> = optional(GATEWAY_PRIORITY),
+        failback: Option<Duration> = optional(FAILBACK).unwrap_or(Gateway::default().failback),
         endpoint: Option<Spanned<Endpoint>> = optional_at(ENDPOINT),
         keepalive: Duration = optional(KEEPALIVE).unwrap_or(DEFAULT_KEEPALIVE),
         [..TreatmentDraft::KEYS] treatment: TreatmentDraft = { TreatmentDraft::read(section, out) },
@@ -34,6 +36,8 @@ draft! {
         ["path"] paths: Vec<PathDraft> = { paths(section, out) },
         /// Whether the file gives an endpoint, right or wrong.
         [] has_endpoint: bool = { section.has("endpoint") },
+        /// Whether it gives no priority, or a right one.
+        [] has_right_priority: bool = { section.has("priority") == priority.is_some() },
         [] place: Range<usize> = { section.place() },
     }
 }
@@ -43,6 +47,7 @@ impl PeerDraft {
     pub(super) fn build(self, treatment: &TreatmentDraft, networks: &[AllowedNet]) -> Option<Peer> {
         let endpoint = self.endpoint.map(Spanned::into_inner);
         let transport = self.transport.map(Spanned::into_inner).unwrap_or_default();
+        let first = Gateway::default();
         Some(Peer {
             name: self.name?.into_inner(),
             public_key: self.public_key?.into_inner(),
@@ -50,6 +55,7 @@ impl PeerDraft {
                 Some(networks) => networks.into_iter().map(Spanned::into_inner).collect(),
                 None => networks.to_owned(),
             },
+            gateway: Gateway { priority: self.priority.unwrap_or(first.priority), failback: self.failback },
             keepalive: self.keepalive,
             udp_rate_limit: self.udp_rate_limit,
             treatment: self.treatment.or(treatment).build(),

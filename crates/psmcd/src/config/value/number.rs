@@ -93,6 +93,23 @@ pub(in crate::config) const KEEPALIVE: Kind<Duration> = Kind::text_or_number("\"
 /// Within the 30 s of the strictest common NATs even when two in a row are lost.
 pub const DEFAULT_KEEPALIVE: Duration = Duration::from_secs(10);
 
+/// Which of several peers with the same networks comes first.
+pub(in crate::config) const GATEWAY_PRIORITY: Kind<u8> = Kind::number("2", |text| {
+    within(text, 1..=255, format_args!("{text} is no priority of a peer"), "choose 1, the first, to 255")
+});
+
+/// For how long a peer must work again before it gets its networks back: for ever if `None`.
+pub(in crate::config) const FAILBACK: Kind<Option<Duration>> = Kind::text_or_number("\"5s\"", |text| {
+    if text == "never" {
+        return Ok(None);
+    }
+    let digits = text.strip_suffix('s').unwrap_or(text).trim_end();
+    let remedy = "choose 0 to 3600 seconds, written 5 or \"5s\", or \"never\"";
+    let seconds =
+        within(digits, 0..=3600, format_args!("{text:?} is no time after which a peer is back"), remedy);
+    seconds.map(|seconds| Some(Duration::from_secs(seconds)))
+});
+
 /// How old keys get before the sites exchange new ones through the tunnel, if no control connection has brought any. The longest is
 /// what the engine does by itself: no later, so that no keys are older than a quarter of an hour. Faster than every five seconds would
 /// have old keys retire no sooner, and cost time.

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use ipnet::IpNet;
 use psmc_core::{Event, PeerId};
 use psmc_wire::control::CloseReason;
 
@@ -27,6 +28,7 @@ impl Peers {
             Event::Connected { peer, fresh, .. } => self.log_connected(*peer, *fresh),
             Event::Closed { peer, reason } => self.log_closed(*peer, *reason),
             Event::KeysEnded { peer } => self.log_keys_ended(*peer),
+            Event::GatewayChanged { peer, network, others } => self.log_gateway(*peer, *network, *others),
             Event::PathChanged { .. }
             | Event::PathOpened { .. }
             | Event::PathMoved { .. }
@@ -54,6 +56,13 @@ impl Peers {
             tracing::warn!(peer = name, error, "two hosts with the same key compete for the tunnel");
             peer.last_error = Some(error);
         }
+    }
+
+    fn log_gateway(&self, peer: PeerId, network: IpNet, others: usize) {
+        let Some(index) = self.index_of(peer) else { return };
+        let name = self.list[index].config.name.as_str();
+        let others = (others > 0).then_some(others);
+        tracing::info!(peer = name, %network, others, "packets to networks of several peers go to this one now");
     }
 
     fn log_keys_ended(&self, peer: PeerId) {
@@ -116,6 +125,7 @@ impl Peers {
             }
             Event::Connected { .. }
             | Event::Closed { .. }
+            | Event::GatewayChanged { .. }
             | Event::KeysEnded { .. }
             | Event::Measured { .. }
             | Event::Counts { .. }

@@ -163,7 +163,10 @@ impl Control {
         }
         let prefixes: Vec<_> = kept
             .iter()
-            .map(|(id, peer)| (*id, peer.allowed_ips.iter().map(|allowed| allowed.net()).collect::<Vec<_>>()))
+            .map(|(id, peer)| {
+                let networks: Vec<_> = peer.allowed_ips.iter().map(|allowed| allowed.net()).collect();
+                (*id, networks, peer.gateway.priority)
+            })
             .collect();
         let moved = self.plane.call(move |plane| plane.site.set_allowed_ips(&prefixes)).await?;
         moved.map_err(|error| Refusal::of(&error))?;

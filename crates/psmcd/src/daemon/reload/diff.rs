@@ -35,6 +35,8 @@ pub(super) fn changed_settings(before: &Peer, now: &Peer) -> Vec<&'static str> {
     let settings = [
         ("allowed_ips", before.allowed_ips == now.allowed_ips),
         ("endpoint", before.endpoint == now.endpoint),
+        ("priority", before.gateway.priority == now.gateway.priority),
+        ("failback", before.gateway.failback == now.gateway.failback),
         ("keepalive", before.keepalive == now.keepalive),
         ("scheduler", before.treatment.scheduler == now.treatment.scheduler),
         ("reorder", before.treatment.reorder == now.treatment.reorder),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use psmc_api::ClassStatus;
+use psmc_api::{ClassStatus, PathState};
 use psmc_testbed::poll::wait_for;
 
 use crate::harness::{Plan, Site, Trickle, Tunnel};
@@ -58,4 +58,51 @@ fn a_class_keeps_to_its_paths_and_to_others_when_the_file_says_so() {
     let said = tunnel.van.psmc(&["status"]);
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     assert!(said.contains("none of the paths that it insists on works"), "{said}");
+}
+
+/// A line up and a line down, which the file, a reload and `psmc path set` say.
+#[test]
+fn a_path_carries_data_one_way_when_the_file_says_so() {
+    let mut tunnel = Tunnel::prepare(Plan::default());
+    let file = tunnel.van.file("toml");
+    let both = std::fs::read_to_string(&file).unwrap();
+    let name = |link: u8| format!("name = \"van-link{link}\"\n");
+    let with = |link: u8, direction: &str, text: &str| {
+        text.replace(&name(link), &format!("{}direction = \"{direction}\"\n", name(link)))
+    };
+    std::fs::write(&file, with(2, "down", &with(1, "up", &both))).unwrap();
+    tunnel.hq.start();
+    tunnel.van.start();
+    for (site, states) in [
+        (&tunnel.van, [PathState::Active, PathState::Active]),
+        (&tunnel.hq, [PathState::Standby, PathState::Active]),
+    ] {
+        for (path, state) in ["van-link1", "van-link2"].into_iter().zip(states) {
+            site.wait_for_path(path, &[state], PATIENCE);
+        }
+    }
+    let received = |path: &str| tunnel.van.path(path).expect("there is a path").rx_bytes;
+    let there = Trickle::start(&tunnel.van, &tunnel.hq, Duration::from_millis(1));
+    let back = Trickle::start(&tunnel.hq, &tunnel.van, Duration::from_millis(1));
+    let beside = beside_data_on(&tunnel.van, "van-link1", "van-link2");
+    assert!(beside < DATA / 4, "{beside} bytes sent beside it");
+    let (before, other) = (received("van-link2"), received("van-link1"));
+    wait_for("data from the peer", PATIENCE, || (received("van-link2") > before + DATA).then_some(()));
+    let beside = received("van-link1") - other;
+    assert!(beside < DATA / 4, "{beside} bytes received beside it");
+    let shown = String::from_utf8(tunnel.van.psmc(&["path", "list"]).stdout).unwrap();
+    assert!(shown.contains("active (up only)") && shown.contains("active (down only)"), "{shown}");
+    // The other way round, by hand; then both ways again, by the file.
+    for (path, direction) in [("van-link1", "down"), ("van-link2", "up")] {
+        tunnel.van.psmc_ok(&["path", "set", "hq", path, "--direction", direction]);
+    }
+    beside_data_on(&tunnel.van, "van-link2", "van-link1");
+    let beside = beside_data_on(&tunnel.van, "van-link2", "van-link1");
+    assert!(beside < DATA / 4, "{beside} bytes sent beside it");
+    tunnel.van.reload(&both, "");
+    wait_for("both ways", PATIENCE, || {
+        let shown = String::from_utf8(tunnel.van.psmc(&["path", "list"]).stdout).unwrap();
+        (!shown.contains("only)")).then_some(())
+    });
+    assert_eq!(there.finish(&tunnel.van) + back.finish(&tunnel.hq), 0, "nothing was lost");
 }

@@ -54,6 +54,9 @@ pub enum Request {
         /// What it is for: `primary`, `secondary`, `backup` or `never`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tier: Option<String>,
+        /// Which way it carries data, as seen from this site: `both`, `up` or `down`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        direction: Option<String>,
         /// Whether it carries data.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<WantedState>,
@@ -419,6 +422,9 @@ pub struct PathSpec {
     /// What it is for, if not `primary`: `secondary`, `backup` or `never`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
+    /// Which way it carries data, if not `both`: `up` or `down`, as seen from this site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<String>,
     /// What its uplink may carry, as `50GB/month/12,backup`: bytes, the period and the day on which it begins, and what becomes of the
     /// path then.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -403,6 +403,10 @@ pub struct PathStatus {
     /// What it is for: `primary`, `secondary`, `backup` or `never`.
     #[serde(default)]
     pub tier: String,
+    /// Which way it carries data, as seen from the site that has opened it: `both`, `up` or `down`. Always `both` if that is the peer,
+    /// which tells what this site shall do by the tier.
+    #[serde(default)]
+    pub direction: String,
     /// What its uplink may carry, and has carried, if that is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<QuotaStatus>,

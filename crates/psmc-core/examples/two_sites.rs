@@ -72,6 +72,7 @@ impl World {
                 remote,
                 weight: 1,
                 tier: Tier::Primary,
+                direction: psmc_core::Direction::Both,
                 max_rate,
                 mtu: 1500,
                 congestion,

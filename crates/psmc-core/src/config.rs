@@ -127,6 +127,8 @@ pub struct PathConfig {
     pub weight: u16,
     /// What it is for, at both ends.
     pub tier: Tier,
+    /// Who may send data on it.
+    pub direction: Direction,
     /// The rate that must not be exceeded, in bits per second; zero counts as none.
     pub max_rate: Option<u64>,
     /// The largest IP packet that the path carries, in bytes.
@@ -142,7 +144,46 @@ impl PathConfig {
         self.weight = change.weight.unwrap_or(self.weight);
         self.max_rate = change.max_rate.unwrap_or(self.max_rate);
         self.tier = change.tier.unwrap_or(self.tier);
+        self.direction = change.direction.unwrap_or(self.direction);
         self
+    }
+
+    /// What it is for to this site.
+    pub(crate) fn own_tier(&self) -> Tier {
+        if self.direction == Direction::Down { Tier::Never } else { self.tier }
+    }
+
+    /// What it is for to the peer, which did not open it.
+    pub(crate) fn peers_tier(&self) -> Tier {
+        if self.direction == Direction::Up { Tier::Never } else { self.tier }
+    }
+}
+
+/// Which way a path carries data, as seen from the site that has opened it. Acknowledgements and questions about the path itself go both
+/// ways all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// Both ways.
+    #[default]
+    Both,
+    /// To the peer only.
+    Up,
+    /// From the peer only.
+    Down,
+}
+
+impl Direction {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Both, Self::Up, Self::Down];
+
+    /// The name in configuration files and in the status.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Both => "both",
+            Self::Up => "up",
+            Self::Down => "down",
+        }
     }
 }
 
@@ -155,6 +196,8 @@ pub struct PathTuning {
     pub max_rate: Option<Option<u64>>,
     /// What it is for.
     pub tier: Option<Tier>,
+    /// Who may send data on it.
+    pub direction: Option<Direction>,
 }
 
 /// The schedulers there are.
@@ -224,6 +267,7 @@ impl PathConfig {
             remote: address.remote,
             weight: 1,
             tier: Tier::default(),
+            direction: Direction::Both,
             max_rate: None,
             mtu: own.map_or(DEFAULT_MTU, |config| config.mtu),
             congestion: own.map_or(CongestionConfig::default(), |config| config.congestion),

@@ -54,7 +54,9 @@ pub use classify::{
     ClassConfig, ClassMatch, DEFAULT_WEIGHT, MAX_CLASSES, PathPreference, Priority, RepairKind,
 };
 pub use conditioners::ConditionerStatus;
-pub use config::{Gateway, KeyLimits, PathConfig, PathTuning, PeerConfig, SchedulerKind, SiteConfig};
+pub use config::{
+    Direction, Gateway, KeyLimits, PathConfig, PathTuning, PeerConfig, SchedulerKind, SiteConfig,
+};
 pub use congestion::CongestionConfig;
 pub use egress::{ClassStatus, QueueCounters};
 pub use event::Event;

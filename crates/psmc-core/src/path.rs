@@ -236,8 +236,8 @@ impl Path {
     pub(crate) fn rank(&self) -> Option<PathRank> {
         let state = self.state();
         let tier = match self.usage.effective() {
-            PathUse::Available => self.config.tier,
-            PathUse::Standby => self.config.tier.max(Tier::Backup),
+            PathUse::Available => self.config.own_tier(),
+            PathUse::Standby => self.config.own_tier().max(Tier::Backup),
             PathUse::Closed => Tier::Never,
         };
         let usable = tier != Tier::Never && matches!(state, PathState::Active | PathState::Suspect);

@@ -9,7 +9,7 @@ use psmc_wire::frame::{PathStats, PathUse};
 use psmc_wire::ids::KeyBytes;
 
 use crate::batch::PathAddress;
-use crate::config::SchedulerKind;
+use crate::config::{Direction, SchedulerKind};
 use crate::egress::ClassStatus;
 use crate::path::{ClassShare, EcnStatus, Path, PathCounters, PathState, RoundTrips};
 use crate::police::PoliceCounters;
@@ -118,6 +118,8 @@ pub struct PathStatus {
     pub weight: u16,
     /// What it is for.
     pub tier: Tier,
+    /// Who may send data on it; of a path that the peer has opened only its tier tells.
+    pub direction: Direction,
     /// Its greatest rate, in bits per second.
     pub max_rate: Option<u64>,
     /// The largest IP packet that it is known to carry, in bytes, as if its IP version were 6.
@@ -195,6 +197,7 @@ impl Path {
             relay: self.first_hop.relay(),
             weight: self.config.weight,
             tier: self.config.tier,
+            direction: self.config.direction,
             max_rate: self.config.max_rate,
             mtu: self.mtu.packet_size(),
             rtt: self.rtt.smoothed().zip(self.rtt.variation()),

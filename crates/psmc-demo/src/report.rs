@@ -244,6 +244,7 @@ mod tests {
             interface: None,
             weight: 1,
             tier: "primary".to_owned(),
+            direction: "both".to_owned(),
             quota: None,
             max_rate_mbps: None,
             rtt_ms: None,

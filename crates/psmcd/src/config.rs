@@ -31,12 +31,12 @@ pub use model::{
     Treatment, TunnelEnd, Web,
 };
 pub use promise::{DelayLimit, Measured, Method, Promise};
-pub use psmc_core::{SchedulerKind, Tier};
+pub use psmc_core::{Direction, SchedulerKind, Tier};
 pub use psmc_toml::{Complaint, ConfigError};
 pub use value::{
-    AllowedNet, BindAddress, Congestion, DEFAULT_KEEPALIVE, DnsName, Endpoint, Exclusion, FITTED_LEAST_MTU,
-    FITTED_MOST_MTU, Host, InterfaceName, LinkMtu, Listen, Name, Port, Rate, RoutePolicy, SCHEDULER,
-    SocketPath, TIER, Transport, USED_BYTES, ValueError, Weight,
+    AllowedNet, BindAddress, Congestion, DEFAULT_KEEPALIVE, DIRECTION, DnsName, Endpoint, Exclusion,
+    FITTED_LEAST_MTU, FITTED_MOST_MTU, Host, InterfaceName, LinkMtu, Listen, Name, Port, Rate, RoutePolicy,
+    SCHEDULER, SocketPath, TIER, Transport, USED_BYTES, ValueError, Weight,
 };
 
 /// Most paths that one peer can have. Nobody has sixty-four uplinks, and every path costs probes and an anti-replay window.

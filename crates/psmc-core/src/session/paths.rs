@@ -117,7 +117,8 @@ impl Session {
         let Some(config) = self.path_mut(id).map(|path| path.config.clone()) else {
             return;
         };
-        let PathConfig { weight, max_rate, name, tier, .. } = config;
+        let tier = config.peers_tier();
+        let PathConfig { weight, max_rate, name, .. } = config;
         let info = PathInfo { path: id, weight, max_rate, name, tier };
         shared.messages.push_back((connection, psmc_wire::control::Message::PathInfo(info)));
     }

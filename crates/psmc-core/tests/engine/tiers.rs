@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use psmc_core::{PathError, PathTuning, SchedulerKind, Tier};
+use psmc_core::{Direction, PathError, PathTuning, SchedulerKind, Tier};
 
 use crate::paths::longest_gap;
 use crate::schedulers::{Load, capacity};
@@ -61,6 +61,47 @@ fn a_backlog_fills_secondary_paths_and_when_it_ends_they_rest_again() {
         load.world.run_for(ms(1000));
         let (rate, carried) = load.offer(10, ms(4000));
         assert!(rate > 9.9 && carried[1] * 200 < carried[0], "{scheduler:?} {rate:.1} {carried:?}");
+    }
+}
+
+/// Full in both directions, each of which has a path of its own, and one that is the other's as long as that is wanted.
+#[test]
+fn a_path_carries_data_only_the_way_that_it_shall() {
+    for scheduler in SchedulerKind::ALL {
+        let mut load = load(&[20, 20], &[Tier::Primary; 2], scheduler);
+        let mut set = |link: usize, direction| {
+            let van = &mut load.world.ends[VAN];
+            let peer = van.site.peer(van.peer).expect("the peer exists");
+            let mut path = peer.path_named(&format!("link{link}")).expect("the path is open");
+            path.reconfigure(PathTuning { direction: Some(direction), ..PathTuning::default() });
+        };
+        set(0, Direction::Up);
+        set(1, Direction::Down);
+        load.world.run_for(ms(200));
+        let sent = |world: &World| {
+            [VAN, HQ].map(|end| {
+                world.status(end).paths.iter().map(|path| path.counters.tx_bytes).collect::<Vec<_>>()
+            })
+        };
+        let before = sent(&load.world);
+        for number in 0..4000 {
+            load.world.send(VAN, &packet(VAN, TCP, 1, number, 1000));
+            load.world.send(HQ, &packet(HQ, TCP, 2, number, 1000));
+            load.world.run_for(ms(1));
+        }
+        load.world.run_for(ms(1000));
+        let after = sent(&load.world);
+        let carried = |end: usize, path: usize| after[end][path] - before[end][path];
+        for (end, own, other) in [(VAN, 0, 1), (HQ, 1, 0)] {
+            assert!(carried(end, own) > 4_000_000, "{scheduler:?}: {after:?}");
+            assert!(carried(end, other) < 200_000, "{scheduler:?}: {} of end {end}", carried(end, other));
+        }
+        assert_eq!(load.world.numbers(HQ).len().min(load.world.numbers(VAN).len()), 4000, "{scheduler:?}");
+        // Whoever has opened it says so, and can say otherwise.
+        let status = load.world.status(VAN);
+        assert_eq!([status.paths[0].direction, status.paths[1].direction], [Direction::Up, Direction::Down]);
+        let tiers: Vec<_> = load.world.status(HQ).paths.iter().map(|path| path.tier).collect();
+        assert_eq!(tiers, [Tier::Never, Tier::Primary]);
     }
 }
 

@@ -249,6 +249,7 @@ pub(crate) fn path_config(index: usize) -> PathConfig {
         remote: SocketAddr::new(ip(&link_address(link, 1)), LISTEN),
         weight: 1,
         tier: Tier::Primary,
+        direction: psmc_core::Direction::Both,
         max_rate: None,
         mtu: 1500,
         congestion: CongestionConfig::Model,

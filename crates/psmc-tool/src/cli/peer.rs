@@ -10,8 +10,8 @@ use super::status::{path_reasons, path_table};
 use super::{CliError, output};
 use psmc_api::{Client, PathSpec, PeerPaths, PeerReport, RateLimit, Request, WaitFor, WantedState};
 use psmcd::config::{
-    AllowedNet, BindAddress, Congestion, Endpoint, InterfaceName, LinkMtu, Name, Rate, SCHEDULER,
-    SchedulerKind, TIER, Tier, USED_BYTES, ValueError, Weight,
+    AllowedNet, BindAddress, Congestion, DIRECTION, Direction, Endpoint, InterfaceName, LinkMtu, Name, Rate,
+    SCHEDULER, SchedulerKind, TIER, Tier, USED_BYTES, ValueError, Weight,
 };
 use psmcd::quota::Quota;
 
@@ -129,6 +129,9 @@ pub(super) struct PathAddArgs {
     /// What it is for: primary, secondary (for what the primary paths have no room for), backup or never
     #[arg(long, value_name = "NAME", value_parser = |text: &str| TIER.read(text))]
     tier: Option<Tier>,
+    /// Which way it carries data, as seen from here: both, up or down
+    #[arg(long, value_name = "WAY", value_parser = |text: &str| DIRECTION.read(text))]
+    direction: Option<Direction>,
     /// What its uplink may carry: 50GB/month,backup is bytes, day, week or month, and what becomes of the path then (backup, never
     /// or slow:RATE); 50GB/month/12,backup has months that begin on the 12th
     #[arg(long, value_name = "QUOTA")]
@@ -156,7 +159,7 @@ pub(super) struct PathQuotaArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["weight", "tier", "max_rate", "state", "congestion"])))]
+#[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["weight", "tier", "direction", "max_rate", "state", "congestion"])))]
 pub(super) struct PathSetArgs {
     /// The peer that it leads to
     peer: Name,
@@ -168,6 +171,9 @@ pub(super) struct PathSetArgs {
     /// What it is for: primary, secondary (for what the primary paths have no room for), backup or never
     #[arg(long, value_name = "NAME", value_parser = |text: &str| TIER.read(text))]
     tier: Option<Tier>,
+    /// Which way it carries data, as seen from here: both, up or down
+    #[arg(long, value_name = "WAY", value_parser = |text: &str| DIRECTION.read(text))]
+    direction: Option<Direction>,
     /// Maximum sending rate, such as 20mbit, or none
     #[arg(long, value_name = "RATE")]
     max_rate: Option<MaxRate>,
@@ -272,6 +278,7 @@ fn add_path(client: &mut Client, args: PathAddArgs) -> Result<(), CliError> {
         endpoint: args.endpoint.map(|endpoint| endpoint.to_string()),
         weight: args.weight.map(Weight::get),
         tier: args.tier.map(|tier| tier.name().to_owned()),
+        direction: args.direction.map(|direction| direction.name().to_owned()),
         quota: args.quota.map(|quota| quota.spelt()),
         max_rate_bits_per_second: args.max_rate.map(Rate::bits_per_second),
         mtu: args.mtu.map(|mtu| mtu.get()),
@@ -293,6 +300,7 @@ fn set_path(client: &mut Client, args: PathSetArgs) -> Result<(), CliError> {
         path: args.path.to_string(),
         weight: args.weight.map(Weight::get),
         tier: args.tier.map(|tier| tier.name().to_owned()),
+        direction: args.direction.map(|direction| direction.name().to_owned()),
         max_rate: args.max_rate.map(|limit| match limit {
             MaxRate::None => RateLimit::None,
             MaxRate::Limit(rate) => RateLimit::BitsPerSecond(rate.bits_per_second()),

@@ -360,9 +360,12 @@ fn path_row(path: &PathStatus) -> [String; HEADER.len()] {
 
 /// What a path is doing, and what it is for if that is not the usual.
 fn state(path: &PathStatus) -> String {
-    match path.tier.as_str() {
-        "" | "primary" => path.state.to_string(),
-        tier => format!("{} ({tier})", path.state),
+    let direction = if path.direction == "both" { "" } else { &path.direction };
+    match (path.tier.as_str(), direction) {
+        ("" | "primary", "") => path.state.to_string(),
+        (tier, "") => format!("{} ({tier})", path.state),
+        ("" | "primary", direction) => format!("{} ({direction} only)", path.state),
+        (tier, direction) => format!("{} ({tier}, {direction} only)", path.state),
     }
 }
 

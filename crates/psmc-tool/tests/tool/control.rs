@@ -69,6 +69,7 @@ fn path(name: &str) -> PathStatus {
         interface: None,
         weight: 1,
         tier: "primary".to_owned(),
+        direction: "both".to_owned(),
         quota: None,
         max_rate_mbps: None,
         rtt_ms: None,
@@ -259,7 +260,16 @@ async fn paths_are_changed_as_the_user_says() {
     let (max_rate, state) = (Some(RateLimit::None), Some(WantedState::Standby));
     let request = |max_rate, state, congestion| {
         let (peer, path) = (peer.clone(), path.clone());
-        Request::PathSet { peer, path, weight: None, max_rate, tier: None, state, congestion }
+        Request::PathSet {
+            peer,
+            path,
+            weight: None,
+            max_rate,
+            tier: None,
+            direction: None,
+            state,
+            congestion,
+        }
     };
     assert_eq!(set, request(max_rate, state, None));
 

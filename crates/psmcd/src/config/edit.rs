@@ -243,6 +243,7 @@ fn add_path(peer: &mut Table, path: &PathSpec) -> bool {
     set("max_rate", path.max_rate_bits_per_second.map(rate_text));
     set("congestion", path.congestion.clone());
     set("tier", path.tier.clone());
+    set("direction", path.direction.clone());
     if !path.relays.is_empty() {
         table["relays"] = list(&path.relays);
     }

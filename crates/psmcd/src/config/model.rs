@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use psmc_core::condition::Conditioning;
 use psmc_core::police::PoliceConfig;
 use psmc_core::{
-    ClampMss, Gateway, PathPreference, Priority, ReorderPolicy, RepairKind, SchedulerKind, Tier,
+    ClampMss, Direction, Gateway, PathPreference, Priority, ReorderPolicy, RepairKind, SchedulerKind, Tier,
 };
 use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_net::token::Token;
@@ -335,6 +335,8 @@ pub struct PathSettings {
     pub weight: Weight,
     /// What it is for.
     pub tier: Tier,
+    /// Which way it carries data.
+    pub direction: Direction,
     /// What its uplink may carry, together with all other paths of that.
     pub quota: Option<Quota>,
     /// The most it may send.
@@ -357,6 +359,7 @@ impl PathSettings {
             transport: Transport::Udp,
             weight: Weight::default(),
             tier: Tier::default(),
+            direction: Direction::Both,
             quota: None,
             max_rate: None,
             mtu: None,

@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use psmc_core::condition::Conditioning;
 use psmc_core::police::PoliceMode;
-use psmc_core::{AdaptiveBuffer, ClampMss, Gateway, PathPreference, ReorderPolicy, Tier};
+use psmc_core::{AdaptiveBuffer, ClampMss, Direction, Gateway, PathPreference, ReorderPolicy, Tier};
 use psmc_toml::rate_text;
 
 use super::model::{
@@ -261,6 +261,11 @@ fn write_path(path: &PathSettings, peer: &Peer, f: &mut fmt::Formatter<'_>) -> f
     write!(f, ", weight {}", path.weight)?;
     if path.tier != Tier::default() {
         write!(f, ", {}", path.tier.name())?;
+    }
+    match path.direction {
+        Direction::Both => {}
+        Direction::Up => f.write_str(", only to the peer")?,
+        Direction::Down => f.write_str(", only from the peer")?,
     }
     if let Some(quota) = path.quota {
         write!(f, ", {quota}")?;

@@ -118,6 +118,7 @@ impl Quotas {
             weight: Some(settings.weight.get()),
             max_rate: Some(settings.max_rate.map(|rate| rate.bits_per_second())),
             tier: Some(settings.tier),
+            direction: Some(settings.direction),
         };
         let uplink = settings.uplink();
         let used_up = self.of.get(&uplink).filter(|quota| self.stage(&uplink, quota) == Stage::UsedUp);

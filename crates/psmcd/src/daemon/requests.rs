@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use psmc_core::{PathTuning, PeerError, SchedulerKind, TcpFlow, Tier};
+use psmc_core::{Direction, PathTuning, PeerError, SchedulerKind, TcpFlow, Tier};
 use psmc_service::logging;
 use psmc_wire::PathId;
 use psmc_wire::control::{Probe, ProbeStep};
@@ -15,7 +15,9 @@ use super::routes::NewRoutes;
 use super::settings::congestion_config;
 use super::specs;
 use super::why::Why;
-use crate::config::{Endpoint, PathCongestion, PathSettings, Rate, SCHEDULER, TIER, ValueError, Weight};
+use crate::config::{
+    DIRECTION, Endpoint, PathCongestion, PathSettings, Rate, SCHEDULER, TIER, ValueError, Weight,
+};
 use psmc_api::{
     Call, FlowPin, MAX_WAIT, NatProbe, NatProbeStep, PathSpec, PeerPaths, Request, Response, WantedState,
 };
@@ -64,6 +66,7 @@ struct SettingsChange {
     weight: Option<Weight>,
     max_rate: Option<Option<Rate>>,
     tier: Option<Tier>,
+    direction: Option<Direction>,
     congestion: Option<PathCongestion>,
 }
 
@@ -72,6 +75,7 @@ impl SettingsChange {
         settings.weight = self.weight.unwrap_or(settings.weight);
         settings.max_rate = self.max_rate.unwrap_or(settings.max_rate);
         settings.tier = self.tier.unwrap_or(settings.tier);
+        settings.direction = self.direction.unwrap_or(settings.direction);
         settings.congestion = self.congestion.unwrap_or(settings.congestion);
     }
 }
@@ -111,12 +115,13 @@ impl Control {
             Request::Segments { peer } => return Ok(self.segments(peer.as_deref())?),
             Request::PathAdd { peer, path } => return self.add_path(&peer, &path).await,
             Request::PathRemove { peer, path } => self.close_path(self.peers.find(&peer)?, &path).await?,
-            Request::PathSet { peer, path, weight, max_rate, tier, state, congestion } => {
+            Request::PathSet { peer, path, weight, max_rate, tier, direction, state, congestion } => {
                 let change = SettingsChange {
                     congestion: congestion.map(|name| specs::congestion(max_rate, &name)).transpose()?,
                     weight: weight.map(|weight| weight.to_string().parse()).transpose()?,
                     max_rate: max_rate.map(specs::rate).transpose()?,
                     tier: tier.map(|name| TIER.read(&name)).transpose()?,
+                    direction: direction.map(|name| DIRECTION.read(&name)).transpose()?,
                 };
                 let index = self.peers.find(&peer)?;
                 self.set_path(index, path, change, state).await?;
@@ -239,11 +244,12 @@ impl Control {
         state: Option<WantedState>,
     ) -> Result<(), OpenError> {
         let id = self.peers[peer].id;
-        let SettingsChange { weight, max_rate, tier, congestion } = change;
+        let SettingsChange { weight, max_rate, tier, direction, congestion } = change;
         let mut tuning = PathTuning {
             weight: weight.map(Weight::get),
             max_rate: max_rate.map(|rate| rate.map(|rate| rate.bits_per_second())),
             tier,
+            direction,
         };
         if let Some(open) = self.peers[peer].path_named(&name) {
             let mut settings = open.settings.clone();

@@ -121,6 +121,7 @@ pub fn path_config(
         remote,
         weight: settings.weight.get(),
         tier: settings.tier,
+        direction: settings.direction,
         max_rate: settings.max_rate.map(|rate| rate.bits_per_second()),
         mtu,
         congestion: congestion_config(settings.congestion),

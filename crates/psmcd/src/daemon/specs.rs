@@ -3,7 +3,8 @@
 use psmc_api::{PathSpec, RateLimit};
 
 use crate::config::{
-    Endpoint, PathCongestion, PathSettings, Rate, TIER, Tier, Transport, ValueError, Weight,
+    DIRECTION, Direction, Endpoint, PathCongestion, PathSettings, Rate, TIER, Tier, Transport, ValueError,
+    Weight,
 };
 use crate::quota::Quota;
 
@@ -50,6 +51,7 @@ pub(super) fn settings(spec: &PathSpec, endpoint: Option<&Endpoint>) -> Result<P
     let tier = spec.tier.as_deref().map(|name| TIER.read(name)).transpose()?.unwrap_or_default();
     let quota = spec.quota.as_deref().map(str::parse::<Quota>).transpose()?;
     quota.map(|quota| quota.check_tier(tier)).transpose()?;
+    let direction = spec.direction.as_deref().map(|name| DIRECTION.read(name)).transpose()?;
     Ok(PathSettings {
         name: spec.name.parse()?,
         interface: spec.interface.as_deref().map(str::parse).transpose()?,
@@ -63,6 +65,7 @@ pub(super) fn settings(spec: &PathSpec, endpoint: Option<&Endpoint>) -> Result<P
             .transpose()?
             .unwrap_or_default(),
         tier,
+        direction: direction.unwrap_or_default(),
         quota,
         max_rate,
         congestion,
@@ -86,6 +89,7 @@ pub(super) fn spec(settings: &PathSettings, endpoint: Option<&Endpoint>) -> Path
         endpoint: own.map(ToString::to_string),
         weight: (settings.weight != Weight::default()).then_some(settings.weight.get()),
         tier: (settings.tier != Tier::default()).then(|| settings.tier.name().to_owned()),
+        direction: (settings.direction != Direction::Both).then(|| settings.direction.name().to_owned()),
         quota: settings.quota.map(|quota| quota.spelt()),
         max_rate_bits_per_second: settings.max_rate.map(|rate| rate.bits_per_second()),
         mtu: settings.mtu.map(|mtu| mtu.get()),
@@ -133,6 +137,7 @@ mod tests {
         let spare = PathSpec {
             quota: Some("50GB/month/12,backup".to_owned()),
             tier: Some("secondary".to_owned()),
+            direction: Some("up".to_owned()),
             ..spec.clone()
         };
         assert_eq!(super::spec(&settings(&spare, Some(&peer)).unwrap(), Some(&peer)), spare);

@@ -333,6 +333,7 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
         uplink: open.map(OpenPath::uplink),
         weight: path.weight,
         tier: path.tier.name().to_owned(),
+        direction: path.direction.name().to_owned(),
         quota: None,
         max_rate_mbps: path.max_rate.map(megabits),
         mtu: path.mtu,

@@ -152,6 +152,7 @@ pub fn path_config(link: usize) -> PathConfig {
         remote: address(link, HQ),
         weight: 1,
         tier: Tier::Primary,
+        direction: psmc_core::Direction::Both,
         max_rate: None,
         mtu: 1500,
         congestion: CongestionConfig::Model,

@@ -12,11 +12,23 @@ use super::network::between;
 use super::pair_of_lists;
 use crate::scenario::value::{HOST_ADDRESS, IP, LINK_NAME, PREFIX, REFERENCE};
 
-const PATH_KEYS: &[&str] =
-    &["name", "link", "endpoint", "weight", "tier", "quota", "transport", "max_rate", "congestion", "mtu"];
+const PATH_KEYS: &[&str] = &[
+    "name",
+    "link",
+    "endpoint",
+    "weight",
+    "tier",
+    "direction",
+    "quota",
+    "transport",
+    "max_rate",
+    "congestion",
+    "mtu",
+];
 
 /// Keys of a path that go to `psmcd` as they are.
-const PATH_SETTINGS: &[&str] = &["weight", "tier", "quota", "transport", "max_rate", "congestion", "mtu"];
+const PATH_SETTINGS: &[&str] =
+    &["weight", "tier", "direction", "quota", "transport", "max_rate", "congestion", "mtu"];
 
 draft! {
     pub(in crate::scenario) struct TunnelDraft(section, out) {

@@ -164,8 +164,16 @@ impl Model {
     /// Asks for a change of the chosen path.
     fn change(&self, weight: Option<u16>, state: Option<WantedState>) -> Option<Wish> {
         let (peer, path) = (self.peer()?.name.clone(), self.path()?.name.clone());
-        let change =
-            Request::PathSet { peer, path, weight, max_rate: None, tier: None, state, congestion: None };
+        let change = Request::PathSet {
+            peer,
+            path,
+            weight,
+            max_rate: None,
+            tier: None,
+            direction: None,
+            state,
+            congestion: None,
+        };
         Some(Wish::Ask(Box::new(change)))
     }
 }

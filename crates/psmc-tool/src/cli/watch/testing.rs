@@ -34,6 +34,7 @@ pub(super) fn path(name: &str, id: u32) -> PathStatus {
         uplink: Some("wlan0".to_owned()),
         weight: 1,
         tier: "primary".to_owned(),
+        direction: "both".to_owned(),
         quota: None,
         max_rate_mbps: None,
         mtu: 1500,

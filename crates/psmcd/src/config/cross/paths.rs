@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
-use psmc_core::Tier;
+use psmc_core::{Direction, Tier};
 use psmc_toml::Complaint;
 use toml::Spanned;
 
@@ -48,6 +48,17 @@ fn tiers(peer: &PeerDraft, out: &mut Vec<Complaint>) {
         let reason = "every path of this peer has the tier \"never\": none would carry data";
         let remedy = "give at least one of them tier = \"primary\", \"secondary\" or \"backup\"";
         out.push(Complaint::new(reason, remedy).at(last.span()));
+        return;
+    }
+    let direction = |path: &PathDraft| path.direction.as_ref().map(|direction| *direction.get_ref());
+    let last = peer.paths.iter().rev().find_map(|path| path.direction.as_ref());
+    for (one, missing) in [(Direction::Up, "from"), (Direction::Down, "to")] {
+        let carries = |path: &PathDraft| !is_never(path) && direction(path) != Some(one);
+        if let Some(last) = last.filter(|_| !peer.paths.iter().any(carries)) {
+            let reason = format!("no path of this peer would carry data {missing} it");
+            let remedy = "leave `direction` out of at least one of them";
+            out.push(Complaint::new(reason, remedy).at(last.span()));
+        }
     }
 }
 

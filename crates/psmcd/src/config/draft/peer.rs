@@ -7,13 +7,14 @@ use psmc_net::keys::PublicKey;
 use psmc_toml::{Complaint, INTERFACE, InterfaceName, NAME, Name, PUBLIC_KEY, RATE, Rate, Section, draft};
 use toml::Spanned;
 
-use psmc_core::{Gateway, Tier};
+use psmc_core::{Direction, Gateway, Tier};
 
 use super::TreatmentDraft;
 use crate::config::model::{PathCongestion, PathSettings, Paths, Peer};
 use crate::config::value::{
-    ALLOWED_NET, AllowedNet, BIND_ADDRESS, BindAddress, Congestion, DEFAULT_KEEPALIVE, ENDPOINT, Endpoint,
-    FAILBACK, GATEWAY_PRIORITY, KEEPALIVE, LINK_MTU, LinkMtu, RoutePolicy, TIER, Transport, WEIGHT, Weight,
+    ALLOWED_NET, AllowedNet, BIND_ADDRESS, BindAddress, Congestion, DEFAULT_KEEPALIVE, DIRECTION, ENDPOINT,
+    Endpoint, FAILBACK, GATEWAY_PRIORITY, KEEPALIVE, LINK_MTU, LinkMtu, RoutePolicy, TIER, Transport, WEIGHT,
+    Weight,
 };
 use crate::quota::Quota;
 
@@ -99,6 +100,7 @@ draft! {
         transport: Option<Spanned<Transport>> = optional_at(Transport::KIND),
         weight: Weight = optional(WEIGHT).unwrap_or_default(),
         tier: Option<Spanned<Tier>> = optional_at(TIER),
+        direction: Option<Spanned<Direction>> = optional_at(DIRECTION),
         quota: Option<Spanned<Quota>> = { super::quota::read(section, out) },
         max_rate: Option<Rate> = optional(RATE),
         mtu: Option<LinkMtu> = optional(LINK_MTU),
@@ -132,6 +134,7 @@ impl PathDraft {
             transport: self.transport.map_or(transport, Spanned::into_inner),
             weight: self.weight,
             tier: self.tier.map(Spanned::into_inner).unwrap_or_default(),
+            direction: self.direction.map(Spanned::into_inner).unwrap_or_default(),
             quota: self.quota.map(Spanned::into_inner),
             max_rate: self.max_rate,
             mtu: self.mtu,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use psmc_core::{ClampMss, Priority, RepairKind, SchedulerKind, Tier};
+use psmc_core::{ClampMss, Direction, Priority, RepairKind, SchedulerKind, Tier};
 use psmc_toml::{Kind, choice, choose, within};
 
 /// Which path carries a packet.
@@ -11,6 +11,10 @@ pub const SCHEDULER: Kind<SchedulerKind> =
 
 /// What a path is for.
 pub const TIER: Kind<Tier> = Kind::text("\"backup\"", |text| choose("tier", Tier::ALL, Tier::name, text));
+
+/// Which way a path carries data.
+pub const DIRECTION: Kind<Direction> =
+    Kind::text("\"up\"", |text| choose("direction", Direction::ALL, Direction::name, text));
 
 /// How a site makes good what its paths lose.
 pub(in crate::config) const REPAIR: Kind<RepairKind> =

@@ -68,6 +68,7 @@ impl PathChange {
         let tuned = PathSettings {
             weight: now.weight,
             tier: now.tier,
+            direction: now.direction,
             quota: now.quota,
             max_rate: now.max_rate,
             congestion: now.congestion,

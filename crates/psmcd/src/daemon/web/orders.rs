@@ -47,7 +47,16 @@ impl Change {
     fn request(&self) -> Request {
         let (peer, path) = (self.peer.clone(), self.path.clone());
         let Self { weight, state, .. } = *self;
-        Request::PathSet { peer, path, weight, max_rate: None, tier: None, state, congestion: None }
+        Request::PathSet {
+            peer,
+            path,
+            weight,
+            max_rate: None,
+            tier: None,
+            direction: None,
+            state,
+            congestion: None,
+        }
     }
 }
 
@@ -187,6 +196,7 @@ mod tests {
             weight: Some(1000),
             max_rate: None,
             tier: None,
+            direction: None,
             state: Some(WantedState::Standby),
             congestion: None,
         };

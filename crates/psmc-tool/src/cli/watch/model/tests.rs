@@ -132,6 +132,7 @@ fn keys_change_the_chosen_path() {
             weight,
             max_rate: None,
             tier: None,
+            direction: None,
             state,
             congestion: None,
         })))

@@ -25,6 +25,7 @@ use crate::event::Event;
 use crate::flows::{FlowConfig, FlowRecord, Flows};
 use crate::ids::{ConnectionId, PeerId};
 use crate::probes::Probes;
+use crate::routing::Standing;
 use crate::samples::{Sampler, Samples};
 use crate::session::{DatagramOrigin, PathError, PeerHandle, Refusal, Session, SilentPath};
 use crate::shared::Shared;
@@ -132,6 +133,7 @@ impl Site {
     /// [`PeerError::PrefixTaken`] if one of its prefixes belongs to another peer of the same priority; nothing is added then.
     pub fn add_peer(&mut self, config: PeerConfig, now: Instant) -> Result<PeerId, PeerError> {
         let peer = PeerId(self.next_peer);
+        self.shared.routes.set_standing(peer, Standing::Down);
         for &prefix in &config.allowed_ips {
             if self.shared.routes.claim(prefix, config.gateway.priority, peer).is_err() {
                 self.shared.routes.release_all(peer);

@@ -8,13 +8,20 @@ use crate::routing::Standing;
 use crate::shared::Shared;
 
 /// What is known of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Trial {
     standing: Standing,
     /// Since when a path works, after none has.
     works_since: Option<Instant>,
     /// Whether it worked before that.
     has_failed: bool,
+}
+
+impl Default for Trial {
+    /// Nothing works yet, which is no failure.
+    fn default() -> Self {
+        Self { standing: Standing::Down, works_since: None, has_failed: false }
+    }
 }
 
 impl Trial {

@@ -1,13 +1,15 @@
 //! How much a TCP sender may have on its way.
 
+mod bbr;
 mod cubic;
 
 use std::time::{Duration, Instant};
 
+use bbr::Bbr;
 use cubic::Cubic;
 
 /// The window at the beginning, in segments (RFC 6928).
-const INITIAL_WINDOW: f64 = 10.0;
+pub(super) const INITIAL_WINDOW: f64 = 10.0;
 
 /// The smallest slow start threshold, in segments (RFC 5681 §3.1).
 const MIN_THRESHOLD: f64 = 2.0;
@@ -19,13 +21,17 @@ pub enum CongestionControl {
     Cubic,
     /// Reno (RFC 5681).
     Reno,
+    /// BBR, version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), as Linux has it. It does not heed marks.
+    Bbr,
 }
 
 impl CongestionControl {
-    pub(super) fn build(self) -> Box<dyn Controller> {
+    /// One that draws what it leaves to chance from this seed.
+    pub(super) fn build(self, seed: u64) -> Box<dyn Controller> {
         match self {
             Self::Cubic => Box::new(Cubic::new()),
             Self::Reno => Box::new(Reno::new()),
+            Self::Bbr => Box::new(Bbr::new(seed)),
         }
     }
 }
@@ -45,13 +51,57 @@ pub(super) struct Acked {
     pub(super) sent: u64,
 }
 
-/// Finds the window. All windows are in segments.
+/// What an acknowledgement says, whatever it finds the sender doing. Counts are in segments' worth.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delivered {
+    /// Of which nobody knew before that they have arrived.
+    pub(super) segments: f64,
+    /// That were found lost since the last one.
+    pub(super) lost: f64,
+    /// That were on their way before it, and are after it.
+    pub(super) in_flight_before: f64,
+    pub(super) in_flight: f64,
+    /// All bytes that have arrived so far.
+    pub(super) total: u64,
+    /// Whether that is less than a first window.
+    pub(super) is_young: bool,
+    /// The round trip it took, if that is known.
+    pub(super) rtt: Option<Duration>,
+    /// The smoothed one, once there is one.
+    pub(super) smoothed_rtt: Option<Duration>,
+    pub(super) rate: Option<Rate>,
+    /// Whether losses are being repaired.
+    pub(super) is_repairing: bool,
+}
+
+/// How fast segments arrive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rate {
+    pub(super) segments_per_s: f64,
+    /// Bytes that had arrived when the newest segment was sent of those that have arrived.
+    pub(super) before: u64,
+    /// Whether there was too little to send to find out what the path carries.
+    pub(super) is_limited: bool,
+}
+
+/// Finds the window, and the rate if it paces. All windows are in segments.
 pub(super) trait Controller {
-    /// Segments have arrived, and none is known to be lost.
-    fn on_acked(&mut self, acked: &Acked, now: Instant);
+    /// Segments have arrived while the window was in full use, and none is known to be lost.
+    fn on_acked(&mut self, _acked: &Acked, _now: Instant) {}
+
+    /// The same after each acknowledgement.
+    fn on_delivered(&mut self, _seen: &Delivered, _now: Instant) {}
+
+    /// Something is sent after there was nothing to send and nothing on its way.
+    fn on_idle_end(&mut self, _now: Instant) {}
 
     /// Segments were lost, for the first time in this window.
     fn on_loss(&mut self, now: Instant);
+
+    /// A packet of this window was marked, for the first time.
+    fn on_mark(&mut self, now: Instant) {
+        self.on_loss(now);
+    }
 
     /// Nothing has come back for so long that everything counts as lost.
     fn on_timeout(&mut self, now: Instant);
@@ -64,6 +114,17 @@ pub(super) trait Controller {
 
     /// Whether it still looks for the capacity, doubling the window each round trip.
     fn in_slow_start(&self) -> bool;
+
+    /// Segments per second at which they leave; as the window allows if `None`. Who says so also says what may be on its way while
+    /// losses are repaired.
+    fn pacing(&self) -> Option<f64> {
+        None
+    }
+
+    /// Whether it sends less than the path carries, on purpose.
+    fn holds_back(&self) -> bool {
+        false
+    }
 }
 
 // Reno: add one segment each round trip, halve when one is lost (RFC 5681).

@@ -1,20 +1,22 @@
 //! When a TCP sender sends what: the part of TCP in which smoltcp is too plain for a network with losses.
 
+mod delivery;
 mod rtt;
 mod scoreboard;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::congestion::{Acked, CongestionControl, Controller};
+use super::congestion::{Acked, CongestionControl, Controller, Delivered, INITIAL_WINDOW, Rate};
 use rtt::Rtt;
-use scoreboard::Scoreboard;
+use scoreboard::{Scoreboard, Settled};
 
 /// Loss detection, repair and congestion control of one direction of a connection.
 ///
 /// Bytes are counted from the beginning of the stream. New segments are made by smoltcp out of as many bytes as
 /// [`budget`](Self::budget) says, and reported to [`on_sent`](Self::on_sent). After
 /// [`handle_ack`](Self::handle_ack) and [`handle_timeout`](Self::handle_timeout), call
-/// [`poll_retransmit`](Self::poll_retransmit) until it says `None`.
+/// [`poll_retransmit`](Self::poll_retransmit) until it says `None`. When there is nothing left to send, say so by
+/// [`on_nothing_to_send`](Self::on_nothing_to_send).
 pub(super) struct Sender {
     mss: u64,
     board: Scoreboard,
@@ -23,6 +25,10 @@ pub(super) struct Sender {
     phase: Phase,
     /// The most that was in flight since the window was last found to be in full use.
     peak: u64,
+    /// Until then nothing leaves, so that it does so at the controller's rate.
+    paced_until: Option<Instant>,
+    /// Bytes that were found lost since the controller was last told.
+    lost: u64,
     probe: Option<Vec<u8>>,
     probe_at: Option<Instant>,
     lost_at: Option<Instant>,
@@ -60,15 +66,17 @@ enum Phase {
 }
 
 impl Sender {
-    /// Before the first byte.
-    pub(super) fn new(congestion_control: CongestionControl, mss: u64) -> Self {
+    /// Before the first byte. What is left to chance comes from the seed.
+    pub(super) fn new(congestion_control: CongestionControl, mss: u64, seed: u64) -> Self {
         Self {
             mss,
             board: Scoreboard::default(),
             rtt: Rtt::default(),
-            controller: congestion_control.build(),
+            controller: congestion_control.build(seed),
             phase: Phase::Open,
             peak: 0,
+            paced_until: None,
+            lost: 0,
             probe: None,
             probe_at: None,
             lost_at: None,
@@ -86,6 +94,9 @@ impl Sender {
 
     /// A new segment of `len` bytes was sent, in this packet.
     pub(super) fn on_sent(&mut self, len: u64, packet: Vec<u8>, now: Instant) {
+        if self.board.is_empty() && self.board.delivery.is_limited() {
+            self.controller.on_idle_end(now);
+        }
         self.board.on_sent(len, packet, now);
         self.after_transmission(len, now);
     }
@@ -93,6 +104,7 @@ impl Sender {
     /// The peer tells what has arrived.
     pub(super) fn handle_ack(&mut self, ack: &Ack<'_>, now: Instant) {
         let was_limited = self.peak + self.mss > self.window() || self.in_slow_start_and_half_used();
+        let in_flight = self.board.in_flight();
         let settled = self.board.on_ack(ack.up_to, ack.ranges, self.rtt.min(), now);
         if let Some(rtt) = settled.rtt {
             self.rtt.on_sample(rtt);
@@ -125,6 +137,7 @@ impl Sender {
             }
             Phase::Open | Phase::Loss(_) => {}
         }
+        self.tell_delivered(&settled, in_flight, now);
         if settled.advanced {
             self.peak = self.board.in_flight();
         }
@@ -132,6 +145,7 @@ impl Sender {
 
     /// Does what is due.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.paced_until.take_if(|at| *at <= now);
         if self.look_again_at.take_if(|at| *at <= now).is_some() {
             self.find_losses(now);
         }
@@ -147,7 +161,8 @@ impl Sender {
         if let Some(probe) = self.probe.take() {
             return Some(probe);
         }
-        if self.board.in_flight() + self.mss > self.window() && self.board.in_flight() > 0 {
+        let is_full = self.board.in_flight() + self.mss > self.window() && self.board.in_flight() > 0;
+        if is_full || self.is_paced(now) {
             return None;
         }
         let packet = self.board.retransmit_lost(now)?;
@@ -157,8 +172,19 @@ impl Sender {
     }
 
     /// How many new bytes may be sent. What was lost goes first.
-    pub(super) fn budget(&self) -> u64 {
-        if self.board.has_lost() { 0 } else { self.window().saturating_sub(self.board.in_flight()) }
+    pub(super) fn budget(&self, now: Instant) -> u64 {
+        if self.is_paced(now) {
+            return 0;
+        }
+        let room = self.room();
+        if self.controller.pacing().is_some() { room.min(self.mss) } else { room }
+    }
+
+    /// All that was to be sent was sent.
+    pub(super) fn on_nothing_to_send(&mut self) {
+        if self.room() >= self.mss {
+            self.board.delivery.limit(self.board.in_flight());
+        }
     }
 
     /// Whether the window was reduced since the last call.
@@ -178,13 +204,21 @@ impl Sender {
 
     /// When there is something to do.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        [self.probe_at, self.lost_at, self.look_again_at].into_iter().flatten().min()
+        [self.probe_at, self.lost_at, self.look_again_at, self.paced_until].into_iter().flatten().min()
+    }
+
+    fn room(&self) -> u64 {
+        if self.board.has_lost() { 0 } else { self.window().saturating_sub(self.board.in_flight()) }
+    }
+
+    fn is_paced(&self, now: Instant) -> bool {
+        self.paced_until.is_some_and(|until| until > now)
     }
 
     fn window(&self) -> u64 {
         match self.phase {
-            Phase::Recovery(_, window) => window,
-            Phase::Open | Phase::Loss(_) => bytes(self.controller.window(), self.mss),
+            Phase::Recovery(_, window) if self.controller.pacing().is_none() => window,
+            Phase::Recovery(..) | Phase::Open | Phase::Loss(_) => bytes(self.controller.window(), self.mss),
         }
     }
 
@@ -232,7 +266,8 @@ impl Sender {
     fn find_losses(&mut self, now: Instant) {
         let overdue = self.board.find_overdue(self.rtt.latest(), self.rtt.min(), now);
         self.look_again_at = overdue.look_again;
-        if overdue.any && matches!(self.phase, Phase::Open) {
+        self.lost += overdue.bytes;
+        if overdue.bytes > 0 && matches!(self.phase, Phase::Open) {
             let recovery = Recovery::new(self.board.next(), self.peak);
             self.controller.on_loss(now);
             self.note_reduction();
@@ -240,10 +275,37 @@ impl Sender {
         }
     }
 
+    /// Tells the controller of an acknowledgement, before which so many bytes were on their way.
+    fn tell_delivered(&mut self, settled: &Settled, in_flight: u64, now: Instant) {
+        let mss = self.mss;
+        let sample = self.board.delivery.take_sample(self.rtt.min(), now);
+        let total = self.board.delivery.delivered();
+        let seen = Delivered {
+            segments: segments(settled.bytes, mss),
+            lost: segments(std::mem::take(&mut self.lost), mss),
+            in_flight_before: segments(in_flight, mss),
+            in_flight: segments(self.board.in_flight(), mss),
+            total,
+            is_young: segments(total, mss) < INITIAL_WINDOW,
+            rtt: settled.rtt,
+            smoothed_rtt: self.rtt.sampled(),
+            rate: sample.map(|sample| Rate {
+                segments_per_s: segments(sample.bytes, mss) / sample.interval.as_secs_f64(),
+                before: sample.before,
+                is_limited: sample.is_limited,
+            }),
+            is_repairing: !matches!(self.phase, Phase::Open),
+        };
+        self.controller.on_delivered(&seen, now);
+        if self.controller.holds_back() {
+            self.board.delivery.limit(self.board.in_flight());
+        }
+    }
+
     /// A mark is a loss without anything to repair, and counts once a round trip (RFC 3168 §6.1.2).
     fn heed_mark(&mut self, up_to: u64, now: Instant) {
         if up_to > self.heeded && matches!(self.phase, Phase::Open) {
-            self.controller.on_loss(now);
+            self.controller.on_mark(now);
             self.note_reduction();
         }
     }
@@ -267,6 +329,11 @@ impl Sender {
     }
 
     fn after_transmission(&mut self, len: u64, now: Instant) {
+        if let Some(rate) = self.controller.pacing() {
+            let from = self.paced_until.map_or(now, |until| until.max(now));
+            self.paced_until =
+                Some(from + Duration::from_secs_f64((segments(len, self.mss) / rate).min(LONGEST_GAP)));
+        }
         if let Phase::Recovery(recovery, _) = &mut self.phase {
             recovery.on_sent(len);
         }
@@ -286,6 +353,9 @@ impl Sender {
         self.probe_at = probing.then(|| now + self.rtt.probe_timeout());
     }
 }
+
+/// Between two segments, in seconds: a rate of almost nothing is a matter of timeouts.
+const LONGEST_GAP: f64 = 1.0;
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a window is positive and small")]
 fn bytes(segments: f64, mss: u64) -> u64 {
@@ -371,7 +441,7 @@ mod tests {
 
     /// A sender that has lost the first of thirty segments, the twentieth of all, and has sent it again.
     fn repairing() -> Bench {
-        let mut bench = Bench { sender: Sender::new(CongestionControl::Reno, MSS), start: Instant::now() };
+        let mut bench = Bench { sender: Sender::new(CongestionControl::Reno, MSS, 0), start: Instant::now() };
         bench.send(20, 0);
         bench.ack(20, &[], 0, 50);
         bench.send(30, 50);
@@ -381,7 +451,7 @@ mod tests {
 
     #[test]
     fn marks_halve_the_window_once_a_round_trip() {
-        let mut bench = Bench { sender: Sender::new(CongestionControl::Reno, MSS), start: Instant::now() };
+        let mut bench = Bench { sender: Sender::new(CongestionControl::Reno, MSS, 0), start: Instant::now() };
         let mut windows = Vec::new();
         bench.send(10, 0);
         for (up_to, sent, ms) in [(2, 0, 50), (4, 0, 51), (10, 5, 52), (12, 0, 100)] {

@@ -144,7 +144,7 @@ impl Tcp {
             handle,
             port,
             origin: birth.origin,
-            sender: Sender::new(settings.congestion_control, mss as u64),
+            sender: Sender::new(settings.congestion_control, mss as u64, birth.seed),
             notification: Notification::new(settings.ecn),
             mss,
             keep: settings.keep,
@@ -347,18 +347,21 @@ impl Tcp {
                 self.notification.mark_repair(&mut packet);
                 self.ready.push_back(packet);
             }
-            let offered = self.offer();
+            let offered = self.offer(now);
             let time = self.time(now);
             self.interface.poll(time, &mut self.port, &mut self.sockets);
             self.collect(now);
             if offered == 0 {
-                return;
+                break;
             }
+        }
+        if self.backlog.is_empty() && self.given == self.sender.next() {
+            self.sender.on_nothing_to_send();
         }
     }
 
     /// Gives smoltcp as much as may leave now, in full segments as long as there are any; says how much that was.
-    fn offer(&mut self) -> usize {
+    fn offer(&mut self, now: Instant) -> usize {
         let Self { sockets, handle, backlog, sender, given, .. } = self;
         let socket = sockets.get_mut::<Socket<'_>>(*handle);
         if !socket.may_send() {
@@ -371,7 +374,7 @@ impl Tcp {
             return 0;
         }
         let unsent = given.saturating_sub(sender.next());
-        let budget = sender.budget().saturating_sub(unsent);
+        let budget = sender.budget(now).saturating_sub(unsent);
         let whole = budget - budget % self.mss as u64;
         let wanted = usize::try_from(whole.min(backlog.len())).unwrap_or(usize::MAX);
         if wanted == 0 {

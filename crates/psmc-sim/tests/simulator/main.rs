@@ -3,9 +3,11 @@
 //! One program: each of several would be checked and linked by itself, with a world of its own.
 
 mod alone;
+mod bbr;
 mod between;
 mod floods;
 mod further;
+mod heeding;
 mod hosts;
 mod profiler;
 mod returning;

@@ -75,4 +75,9 @@ impl Rtt {
     pub(super) fn smoothed(&self) -> Duration {
         self.smoothed.unwrap_or(INITIAL)
     }
+
+    /// The same, once there is a sample.
+    pub(super) fn sampled(&self) -> Option<Duration> {
+        self.smoothed
+    }
 }

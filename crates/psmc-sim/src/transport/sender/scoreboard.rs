@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
+use super::delivery::{Delivery, Stamp};
+
 /// Segments that arrived behind a gap before the gap counts as a loss, while no reordering was seen (RFC 5681 §3.2).
 const DUPLICATE_THRESHOLD: usize = 3;
 
@@ -17,6 +19,7 @@ struct Segment {
     /// As it was sent, to be sent again.
     packet: Vec<u8>,
     sent_at: Instant,
+    stamp: Stamp,
     retransmitted: bool,
     fate: Fate,
 }
@@ -40,6 +43,8 @@ pub(super) struct Scoreboard {
     /// Every transmission, the oldest first; those that were followed by another one, or settled, are void.
     transmissions: VecDeque<(Instant, u64)>,
     lost: BTreeSet<u64>,
+    /// What has arrived, and how fast.
+    pub(super) delivery: Delivery,
     sacked: usize,
     in_flight: u64,
     /// Where the next new segment starts.
@@ -67,8 +72,8 @@ pub(super) struct Settled {
 /// What time says about the segments in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Overdue {
-    /// Whether segments were found lost.
-    pub(super) any: bool,
+    /// Bytes of segments that were found lost.
+    pub(super) bytes: u64,
     /// When to look again.
     pub(super) look_again: Option<Instant>,
 }
@@ -77,11 +82,13 @@ impl Scoreboard {
     /// A new segment was sent.
     pub(super) fn on_sent(&mut self, len: u64, packet: Vec<u8>, now: Instant) {
         let (start, end) = (self.next, self.next + len);
+        let stamp = self.delivery.stamp(self.segments.is_empty(), now);
         self.segments.push_back(Segment {
             start,
             end,
             packet,
             sent_at: now,
+            stamp,
             retransmitted: false,
             fate: Fate::InFlight,
         });
@@ -151,6 +158,7 @@ impl Scoreboard {
     ) {
         let len = segment.end - segment.start;
         settled.bytes += len;
+        self.delivery.on_arrived(len, segment.stamp, segment.sent_at, now);
         match segment.fate {
             Fate::Lost => drop(self.lost.remove(&segment.start)),
             Fate::InFlight | Fate::Sacked => self.in_flight -= len,
@@ -171,7 +179,7 @@ impl Scoreboard {
     /// Finds the segments that were sent before the newest one that has arrived, and had their time: a round trip,
     /// and some more if segments overtake each other here.
     pub(super) fn find_overdue(&mut self, rtt: Duration, min_rtt: Duration, now: Instant) -> Overdue {
-        let mut overdue = Overdue { any: false, look_again: None };
+        let mut overdue = Overdue { bytes: 0, look_again: None };
         let patience =
             if !self.reordering_seen && (self.sacked >= DUPLICATE_THRESHOLD || !self.lost.is_empty()) {
                 Duration::ZERO
@@ -194,10 +202,11 @@ impl Scoreboard {
                 break;
             }
             segment.fate = Fate::Lost;
-            self.in_flight -= segment.end - segment.start;
+            let len = segment.end - segment.start;
+            self.in_flight -= len;
             self.lost.insert(start);
             self.transmissions.pop_front();
-            overdue.any = true;
+            overdue.bytes += len;
         }
         overdue
     }
@@ -241,9 +250,10 @@ impl Scoreboard {
     }
 
     fn transmit_again(&mut self, start: u64, now: Instant) -> Option<&Vec<u8>> {
+        let stamp = self.delivery.stamp(false, now);
         let segment = find(&mut self.segments, start)?;
         segment.retransmitted = true;
-        segment.sent_at = now;
+        (segment.sent_at, segment.stamp) = (now, stamp);
         self.transmissions.push_back((now, start));
         Some(&segment.packet)
     }

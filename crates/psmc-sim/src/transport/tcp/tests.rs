@@ -131,8 +131,13 @@ impl Wire {
 }
 
 /// Each end writes so many bytes to the other, and closes.
-fn exchange(seed: u64, faults: Faults, lengths: [usize; 2]) -> Result<(), TestCaseError> {
-    let mut wire = Wire::new(settings(true), seed >> 1, faults);
+fn exchange(
+    congestion_control: CongestionControl,
+    seed: u64,
+    faults: Faults,
+    lengths: [usize; 2],
+) -> Result<(), TestCaseError> {
+    let mut wire = Wire::new(Settings { congestion_control, ..settings(true) }, seed >> 1, faults);
     let texts = lengths.map(|length| (0..length).map(|at| at.to_le_bytes()[at % 3]).collect::<Vec<_>>());
     for (end, text) in texts.iter().enumerate() {
         let now = wire.now;
@@ -157,8 +162,9 @@ proptest! {
         duplicate in 0..20u32,
         reorder in 0..30u32,
         lengths in proptest::array::uniform2(0..200_000usize),
+        congestion_control in prop::sample::select(&[CongestionControl::Cubic, CongestionControl::Bbr]),
     ) {
-        exchange(seed, Faults { loss, duplicate, reorder }, lengths)?;
+        exchange(congestion_control, seed, Faults { loss, duplicate, reorder }, lengths)?;
     }
 }
 
@@ -166,7 +172,7 @@ proptest! {
 #[test]
 fn acknowledgements_that_a_fin_has_overtaken_are_taken_when_they_repeat() {
     let faults = Faults { loss: 3, duplicate: 2, reorder: 17 };
-    exchange(14_187_582_069_552_273_150, faults, [105_934, 172_325]).unwrap();
+    exchange(CongestionControl::Cubic, 14_187_582_069_552_273_150, faults, [105_934, 172_325]).unwrap();
 }
 
 #[test]

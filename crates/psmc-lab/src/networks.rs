@@ -66,7 +66,7 @@ pub(crate) enum Inner {
     Cubic,
     /// Reno
     Reno,
-    /// BBR, with --real only
+    /// BBR
     Bbr,
 }
 

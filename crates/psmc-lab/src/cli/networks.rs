@@ -50,7 +50,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: Option<u32>,
     /// Run them in real time, with real programs and packets, one after the other, instead of simulating them
-    #[arg(long, required_if_eq("inner", "bbr"))]
+    #[arg(long)]
     real: bool,
     /// Write the figures of each network as JSON to this file; - is standard output, in the place of the tables
     #[arg(long, value_name = "FILE")]

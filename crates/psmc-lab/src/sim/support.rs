@@ -84,7 +84,10 @@ fn congestion_control_named(name: &str) -> Result<CongestionControl, String> {
     match name {
         "cubic" => Ok(CongestionControl::Cubic),
         "reno" => Ok(CongestionControl::Reno),
-        _ => Err(format!("the simulator has no congestion control \"{name}\"; choose \"cubic\" or \"reno\"")),
+        "bbr" => Ok(CongestionControl::Bbr),
+        _ => Err(format!(
+            "the simulator has no congestion control \"{name}\"; choose \"cubic\", \"reno\" or \"bbr\""
+        )),
     }
 }
 

@@ -224,7 +224,7 @@ command = ["nginx"]
 [[traffic]]
 name = "fast"
 kind = "tcp"
-congestion_control = "bbr"
+congestion_control = "vegas"
 from = "van"
 to = "hq"
 [[traffic]]
@@ -244,8 +244,8 @@ to = "hq"
     for part in [
         "program \"web\"",
         "traffic \"fast\"",
-        "\"bbr\"",
-        "\"cubic\" or \"reno\"",
+        "\"vegas\"",
+        "\"cubic\", \"reno\" or \"bbr\"",
         "traffic \"video\"",
         "at most 1372",
     ] {

@@ -1,4 +1,4 @@
-//! The same scenario in real time and simulated: on each of five networks the goodput agrees. Needs root, like every lab.
+//! The same scenario in real time and simulated: on each of seven networks the goodput agrees. Needs root, like every lab.
 
 use std::path::Path;
 
@@ -17,14 +17,26 @@ const RUNS: usize = 3;
 /// So many are most of them.
 const MOST: usize = RUNS / 2 + 1;
 
-/// Five networks: the name, each link, whether there is a tunnel over them, and the traffic from `hq` to `van`.
-const PROFILES: [(&str, &[&str], bool, &str); 5] = [
+/// Seven networks: the name, each link, whether there is a tunnel over them, and the traffic from `hq` to `van`.
+const PROFILES: [(&str, &[&str], bool, &str); 7] = [
     ("one link", &["rate = '20mbit'\ndelay = '10ms'"], false, "kind = 'tcp'"),
     (
         "one long link, Reno",
         &["rate = '10mbit'\ndelay = '40ms'"],
         false,
         "kind = 'tcp'\ncongestion_control = 'reno'",
+    ),
+    (
+        "one long link with a short queue, BBR",
+        &["rate = '10mbit'\ndelay = '25ms'\nqueue = '20 packets'"],
+        false,
+        "kind = 'tcp'\ncongestion_control = 'bbr'",
+    ),
+    (
+        "lossy link, BBR",
+        &["rate = '10mbit'\ndelay = '25ms'\nloss = '2%'"],
+        false,
+        "kind = 'tcp'\ncongestion_control = 'bbr'",
     ),
     (
         "lossy link, UDP",

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use psmc_core::condition::Profile;
-use psmc_sim::TrafficKind;
+use psmc_sim::{CongestionControl, TrafficKind};
 
 use super::network::{FAST, Node, domains, simple};
-use super::run::{Aggregate, FQ_CODEL, MAX, PACKET, PAYLOAD, STANDARD, Scene, TCP, Variant};
+use super::run::{Aggregate, FQ_CODEL, MAX, PACKET, PAYLOAD, STANDARD, Scene, Variant, tcp};
 use crate::experiment::{Experiment, Figure, Row, SAME, Setup};
 
 pub(super) const EXPERIMENTS: &[Experiment] = &[
@@ -45,7 +45,8 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
 const SIMPLE: &str = "\
 simulated; figure 8a, a drawing: n1 and n2 send to n3 and n4 over E1–C1, round trips of 24 and 60 ms, all links 10 Mb/s. Each of \
 so many users of an aggregate transfers one file after another, 50 kB on average (exponential), with rests of 1 s: flows last from less \
-than a second to some seconds. TCP is Reno with SACK and RACK, where ns-2 has NewReno; packets of 1024 bytes, windows of up to 64 of them, ECN. \
+than a second to some seconds. TCP is Reno with SACK and RACK, where ns-2 has NewReno; packets of 1024 bytes, windows of up to 64 of them, ECN; \
+where rows say so it is CUBIC, or BBR as Linux has it, which heeds no marks and asks for none. \
 RED as in the seed's §6, 60 packets; FQ-CoDel by RFC 8290 without marks of conditioners; profile of each sender 5 Mb/s, 64 kB; 20 s after 5 s; goodput";
 
 const DOMAINS: &str = "\
@@ -55,12 +56,47 @@ a row says little by itself: what the two long aggregates get costs the total th
 (all for them) to 28.5 (nothing), and 15.8 if each flow gets the same. Files, TCP and queues as in qos-fig-9a; profile of each sender 3.3 Mb/s, 64 kB; the \
 state of the seed's conditioner is that of a whole edge router; 20 s after 5 s; goodput";
 
-/// Micro-flows of an aggregate.
-const FLOWS: [usize; 4] = [10, 50, 100, 200];
+/// Micro-flows of an aggregate, and what they are.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    flows: usize,
+    congestion_control: CongestionControl,
+    /// The mean rest of a user between two files.
+    rest: Duration,
+    /// Table 1, in Mb/s: standard, adaptive, max.
+    printed: Option<[f64; 3]>,
+}
 
-/// Table 1, in Mb/s: standard, adaptive, max.
-const TABLE_1: [[f64; 3]; 4] =
-    [[12.65, 12.87, 12.87], [12.18, 13.84, 14.20], [11.67, 13.48, 14.89], [11.77, 13.61, 14.91]];
+/// The seed's, what TCP has become, and what a pause is worth.
+const LOADS: [Load; 7] = [
+    TEN,
+    FIFTY,
+    Load::of_seed(100, [11.67, 13.48, 14.89]),
+    Load::of_seed(200, [11.77, 13.61, 14.91]),
+    Load { congestion_control: CongestionControl::Cubic, printed: None, ..FIFTY },
+    Load { congestion_control: CongestionControl::Bbr, printed: None, ..FIFTY },
+    Load { rest: Duration::ZERO, printed: None, ..TEN },
+];
+
+const TEN: Load = Load::of_seed(10, [12.65, 12.87, 12.87]);
+
+const FIFTY: Load = Load::of_seed(50, [12.18, 13.84, 14.20]);
+
+impl Load {
+    const fn of_seed(flows: usize, printed: [f64; 3]) -> Self {
+        Self { flows, congestion_control: CongestionControl::Reno, rest: REST, printed: Some(printed) }
+    }
+
+    fn name(self) -> String {
+        let kind = match self.congestion_control {
+            CongestionControl::Reno => "",
+            CongestionControl::Cubic => " of CUBIC",
+            CongestionControl::Bbr => " of BBR",
+        };
+        let rest = if self.rest.is_zero() { " without rests" } else { "" };
+        format!("{} flows{kind}{rest}", self.flows)
+    }
+}
 
 /// States that the seed's edge routers hold, in figure 9a and in table 1.
 const STATES_A: usize = 20;
@@ -69,22 +105,21 @@ const STATES_B: usize = 50;
 fn figure_9a(setup: &mut Setup<'_>) -> Vec<Row> {
     let pairs = [("n1", "n3"), ("n2", "n4")];
     let mut rows = Vec::new();
-    for flows in FLOWS {
-        let variants = Variant::all(STATES_A);
-        if !setup.wants_any(&group(flows), variants.map(|variant| variant.name)) {
+    for load in LOADS {
+        let (variants, group) = (Variant::all(STATES_A), load.name());
+        if !setup.wants_any(&group, variants.map(|variant| variant.name)) {
             continue;
         }
-        let scene = scene(setup, simple(FAST), &pairs, flows, Profile { rate: FAST / 2, burst: BURST });
+        let scene = scene(setup, simple(FAST), &pairs, load, Profile { rate: FAST / 2, burst: BURST });
         let totals = variants.map(|variant| of_aggregates(setup, &scene, variant));
         let total = |place: usize| totals[place].iter().sum::<f64>();
         let least = (0.95 * capacity()).min(SAME * total(MAX).max(total(FQ_CODEL)));
         for (place, variant) in variants.iter().enumerate() {
-            let figure =
-                Figure::new(format!("{}, {}", group(flows), variant.name), "Mb/s", Some(total(place)));
+            let figure = Figure::new(format!("{group}, {}", variant.name), "Mb/s", Some(total(place)));
             rows.push(if variant.is_ours() { figure.at_least(least) } else { figure.shown() });
         }
         for (place, variant) in variants.iter().enumerate() {
-            let label = format!("{}, {}, slower of faster aggregate", group(flows), variant.name);
+            let label = format!("{group}, {}, slower of faster aggregate", variant.name);
             let figure = Figure::new(label, "%", Some(evenness(&totals[place])));
             rows.push(if variant.is_ours() { figure.at_least(200.0 / 3.0) } else { figure.shown() });
         }
@@ -94,7 +129,7 @@ fn figure_9a(setup: &mut Setup<'_>) -> Vec<Row> {
 
 fn figure_9b(setup: &mut Setup<'_>) -> Vec<Row> {
     let variants = Variant::all(STATES_B);
-    let scene = domain_scene(setup, FLOWS[1]);
+    let scene = domain_scene(setup, FIFTY);
     let rates = variants.map(|variant| of_aggregates(setup, &scene, variant));
     let mut rows = Vec::new();
     for (variant, rates) in variants.iter().zip(&rates) {
@@ -117,42 +152,53 @@ fn figure_9b(setup: &mut Setup<'_>) -> Vec<Row> {
 
 fn table_1(setup: &mut Setup<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (flows, printed) in FLOWS.into_iter().zip(TABLE_1) {
+    for load in LOADS {
         let variants = Variant::all(STATES_B);
-        if setup.wants_any(&group(flows), variants.map(|variant| variant.name)) {
-            let scene = domain_scene(setup, flows);
+        if setup.wants_any(&load.name(), variants.map(|variant| variant.name)) {
+            let scene = domain_scene(setup, load);
             let rates = variants.map(|variant| of_aggregates(setup, &scene, variant));
-            rows.extend(totals(flows, &variants, &rates, printed));
-            rows.extend(shares(flows, &variants, &rates));
+            rows.extend(totals(load, &variants, &rates));
+            rows.extend(shares(load, &variants, &rates));
         }
+    }
+    if setup.wants(ASKED) {
+        let wide = scene(setup, domains(WIDE, WIDE), &PAIRS, TEN, Profile { rate: WIDE, burst: BURST });
+        let total = of_aggregates(setup, &wide, Variant::all(STATES_B)[FQ_CODEL]).iter().sum();
+        rows.push(Figure::new(ASKED, "Mb/s", Some(total)).shown());
     }
     rows
 }
 
+/// What ten users of each aggregate transfer where nothing holds them up but round trips and their own rests.
+const ASKED: &str = "10 flows, links of 1 Gb/s";
+const WIDE: u64 = 1_000_000_000;
+
 /// What all aggregates get.
-fn totals(flows: usize, variants: &[Variant], rates: &[Vec<f64>], printed: [f64; 3]) -> Vec<Row> {
+fn totals(load: Load, variants: &[Variant], rates: &[Vec<f64>]) -> Vec<Row> {
+    let group = load.name();
+    let printed = |place: usize| load.printed.and_then(|printed| printed.get(place).copied());
     let row = |(place, variant): (usize, &Variant)| {
         let total = rates[place].iter().sum();
-        let figure = Figure::new(format!("{}, {}", group(flows), variant.name), "Mb/s", Some(total));
-        if variant.is_ours() {
-            figure.seed(printed[MAX]).at_least(printed[MAX])
-        } else {
-            figure.seed(printed.get(place).copied()).shown()
+        let figure = Figure::new(format!("{group}, {}", variant.name), "Mb/s", Some(total));
+        match printed(MAX) {
+            Some(max) if variant.is_ours() => figure.seed(max).at_least(max),
+            _ => figure.seed(printed(place)).shown(),
         }
     };
     variants.iter().enumerate().map(row).collect()
 }
 
 /// How much of the bottlenecks they use, and how even they are.
-fn shares(flows: usize, variants: &[Variant], rates: &[Vec<f64>]) -> Vec<Row> {
+fn shares(load: Load, variants: &[Variant], rates: &[Vec<f64>]) -> Vec<Row> {
+    let group = load.name();
     let used: Vec<_> = rates.iter().map(|rates| used(rates)).collect();
     let of_used = |(variant, percent): (&Variant, &f64)| {
-        let label = format!("{}, {}, bottlenecks used", group(flows), variant.name);
+        let label = format!("{group}, {}, bottlenecks used", variant.name);
         let figure = Figure::new(label, "%", Some(*percent));
         if variant.is_ours() { figure.at_least(SAME * used[FQ_CODEL]) } else { figure.shown() }
     };
     let even = |(variant, rates): (&Variant, &Vec<f64>)| {
-        let label = format!("{}, {}, slowest of fastest", group(flows), variant.name);
+        let label = format!("{group}, {}, slowest of fastest", variant.name);
         Figure::new(label, "%", Some(evenness(rates))).shown()
     };
     let evenness = variants.iter().zip(rates).map(even);
@@ -177,18 +223,19 @@ fn of_aggregates(setup: &Setup<'_>, scene: &Scene, variant: Variant) -> Vec<f64>
     scene.rates(&outcomes).into_iter().map(|rate| rate / 1e6).collect()
 }
 
-fn domain_scene(setup: &Setup<'_>, flows: usize) -> Scene {
-    scene(setup, domains(FAST, FAST), &PAIRS, flows, Profile { rate: FAST / 3, burst: BURST })
+fn domain_scene(setup: &Setup<'_>, load: Load) -> Scene {
+    scene(setup, domains(FAST, FAST), &PAIRS, load, Profile { rate: FAST / 3, burst: BURST })
 }
 
 fn scene(
     setup: &Setup<'_>,
     lines: Vec<super::network::Line>,
     pairs: &[(Node, Node)],
-    flows: usize,
+    load: Load,
     profile: Profile,
 ) -> Scene {
-    let kind = TrafficKind::Transfers { tcp: TCP, users: flows, mean_bytes: FILE, mean_pause: REST };
+    let (tcp, users, mean_pause) = (tcp(load.congestion_control), load.flows, load.rest);
+    let kind = TrafficKind::Transfers { tcp, users, mean_bytes: FILE, mean_pause };
     let aggregate = |&(from, to)| Aggregate { from, to, kind: kind.clone() };
     Scene {
         lines,
@@ -203,10 +250,6 @@ fn scene(
 fn evenness(rates: &[f64]) -> f64 {
     let (least, most) = rates.iter().fold((f64::MAX, 0.0_f64), |(a, b), &rate| (a.min(rate), b.max(rate)));
     if most > 0.0 { least / most * 100.0 } else { 0.0 }
-}
-
-fn group(flows: usize) -> String {
-    format!("{flows} flows")
 }
 
 /// The seed's aggregates in three domains (§7.2).

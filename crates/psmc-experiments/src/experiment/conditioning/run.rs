@@ -132,6 +132,11 @@ impl Outcome {
 pub(super) const TCP: TcpSetup =
     TcpSetup { congestion_control: CongestionControl::Reno, mtu: 1024, buffer: 64 * PAYLOAD, ecn: true };
 
+/// The same with another congestion control. BBR does not heed marks, so it does not ask for them.
+pub(super) fn tcp(congestion_control: CongestionControl) -> TcpSetup {
+    TcpSetup { congestion_control, ecn: congestion_control != CongestionControl::Bbr, ..TCP }
+}
+
 /// What a packet of 1024 bytes carries, beside headers of IPv4 and TCP with timestamps.
 pub(super) const PAYLOAD: usize = 1024 - 52;
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use psmc_core::condition::Profile;
 use psmc_core::police::{PoliceConfig, PoliceMode};
-use psmc_sim::{Seen, TrafficId, TrafficKind, TrafficSetup};
+use psmc_sim::{CongestionControl, Seen, TrafficId, TrafficKind, TrafficSetup};
 
 use super::control::{Control, Policy, STEP};
 use super::network::{FAST, Line, Network, Node, Queues, domains, simple};
-use super::run::{PACKET, PAYLOAD, TCP};
+use super::run::{PACKET, PAYLOAD, tcp};
 use crate::experiment::{Experiment, Figure, Row, Setup};
 
 pub(super) const EXPERIMENTS: &[Experiment] = &[
@@ -19,7 +19,8 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         how: "simulated; figure 8a: 10 flows of TCP from n1 to n3 and 10 of UDP from n2 to n4, 5 Mb/s together, share E1–C1, 10 Mb/s; the \
               bottleneck is C1–E3; profiles of 5 Mb/s, TSW3CM, RIO. Of what n3 and n4 receive and queues drop the edge router hears each \
               200 ms while something is dropped. The seed's control: equations 6 to 8, γ = 0.1. Control takes the flows of a host and protocol \
-              together, as the seed's aggregates; by flow, the floor is 64 kb/s. 20 s after 20 s; with headers",
+              together, as the seed's aggregates; by flow, the floor is 64 kb/s. TCP is Reno, and where rows say so CUBIC or BBR. 20 s after 20 s; \
+              with headers",
         criterion: "at 1 Mb/s ours leaves TCP 8.7 of 9 Mb/s and UDP 0.95 of 1, and has settled after 3 reports \
                     from the first limit: no more passes than the bottleneck carries, and no less, within a tenth",
         runs: 3,
@@ -79,12 +80,19 @@ const GAMMA: f64 = 0.1;
 struct Stream {
     from: Node,
     to: Node,
-    /// Bits per second of all of them, with headers, if they are UDP.
-    udp: Option<u64>,
+    kind: Kind,
     start: Duration,
 }
 
 const FLOWS: u32 = 10;
+
+/// What its flows are.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Tcp(CongestionControl),
+    /// Bits per second of all of them, with headers.
+    Udp(u64),
+}
 
 /// What is run, and which part of it counts.
 struct Scene {
@@ -144,12 +152,12 @@ impl Scene {
 }
 
 impl Stream {
-    fn tcp(from: Node, to: Node) -> Self {
-        Self { from, to, udp: None, start: Duration::ZERO }
+    fn tcp(from: Node, to: Node, congestion_control: CongestionControl) -> Self {
+        Self { from, to, kind: Kind::Tcp(congestion_control), start: Duration::ZERO }
     }
 
     fn udp(from: Node, to: Node, rate: u64, start: u64) -> Self {
-        Self { from, to, udp: Some(rate), start: Duration::from_secs(start) }
+        Self { from, to, kind: Kind::Udp(rate), start: Duration::from_secs(start) }
     }
 
     /// Each flow of UDP begins a part of a gap later than the one before.
@@ -160,10 +168,14 @@ impl Stream {
             let (start, stop) = (start + self.start + after, start + end);
             network.world.add_traffic(TrafficSetup { kind, from, to, address, start, stop })
         };
-        let Some(rate) = self.udp else {
-            let (users, mean_pause) = (FLOWS as usize, Duration::from_millis(50));
-            let endless = TrafficKind::Transfers { tcp: TCP, users, mean_bytes: 1e12, mean_pause };
-            return vec![add(endless, Duration::ZERO)];
+        let rate = match self.kind {
+            Kind::Udp(rate) => rate,
+            Kind::Tcp(congestion_control) => {
+                let (users, mean_pause) = (FLOWS as usize, Duration::from_millis(50));
+                let tcp = tcp(congestion_control);
+                let endless = TrafficKind::Transfers { tcp, users, mean_bytes: 1e12, mean_pause };
+                return vec![add(endless, Duration::ZERO)];
+            }
         };
         let rate = rate / u64::from(FLOWS);
         let gap = Duration::from_secs_f64(PACKET * 8.0 / rate as f64);
@@ -173,19 +185,25 @@ impl Stream {
     }
 
     fn with_headers(&self, payload: u64) -> f64 {
-        let full = if self.udp.is_some() { DATAGRAM } else { PAYLOAD };
+        let full = match self.kind {
+            Kind::Udp(_) => DATAGRAM,
+            Kind::Tcp(_) => PAYLOAD,
+        };
         payload as f64 * PACKET / full as f64
     }
 }
 
 fn figure_10(setup: &mut Setup<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
-    for bottleneck in 1..=5u32 {
+    let of_reno = (1..=5u32).map(|bottleneck| (bottleneck, CongestionControl::Reno, ""));
+    let of_others = [(CongestionControl::Cubic, ", CUBIC"), (CongestionControl::Bbr, ", BBR")];
+    for (bottleneck, inside, what) in of_reno.chain(of_others.map(|(inside, what)| (1, inside, what))) {
         let rate = f64::from(bottleneck);
-        let group = format!("{bottleneck} Mb/s");
+        let group = format!("{bottleneck} Mb/s{what}");
+        let is_printed = bottleneck == 1 && inside == CongestionControl::Reno;
         let scene = Scene {
             lines: simple(u64::from(bottleneck) * 1_000_000),
-            streams: vec![Stream::tcp("n1", "n3"), Stream::udp("n2", "n4", FAST / 2, 0)],
+            streams: vec![Stream::tcp("n1", "n3", inside), Stream::udp("n2", "n4", FAST / 2, 0)],
             settled: Duration::from_secs(20),
             seconds: setup.seconds(20),
         };
@@ -195,16 +213,16 @@ fn figure_10(setup: &mut Setup<'_>) -> Vec<Row> {
         };
         for variant in variants(rate).into_iter().filter(is_asked) {
             let outcome = scene.play(variant, rate, u64::from(setup.run.0));
-            rows.extend(rows_10(&group, variant, &outcome, rate));
+            rows.extend(rows_10(&group, variant, &outcome, rate, is_printed));
         }
     }
     rows
 }
 
-fn rows_10(group: &str, variant: Variant, outcome: &Outcome, bottleneck: f64) -> Vec<Row> {
+fn rows_10(group: &str, variant: Variant, outcome: &Outcome, bottleneck: f64, is_printed: bool) -> Vec<Row> {
     let is_asked = variant.name == OURS && bottleneck < 1.5;
     let printed = match variant.name {
-        _ if bottleneck > 1.5 => None,
+        _ if !is_printed => None,
         "no control" => Some(5.0),
         "the seed's control" | OURS => Some(8.0),
         _ => None,
@@ -231,7 +249,7 @@ fn figure_11(setup: &mut Setup<'_>) -> Vec<Row> {
     let scene = Scene {
         lines,
         streams: vec![
-            Stream::tcp("n1", "n8"),
+            Stream::tcp("n1", "n8", CongestionControl::Reno),
             Stream::udp("n2", "n9", FAST / 2, 0),
             cross("n3", "n4", 10),
             cross("n5", "n6", 15),

@@ -1,7 +1,10 @@
 //! Who waits, and who is refused.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::harness::{Front, OK, Server, head, rest, wait_for};
 
@@ -78,4 +81,92 @@ fn a_client_that_goes_away_frees_its_place() {
     drop(client);
     wait_for("the place", || (front.status()["servers"][0]["in_flight"] == 0).then_some(()));
     assert_eq!(front.status()["counts"]["abandoned"], 1);
+}
+
+/// A server that has this many ms for each request.
+fn slow(ms: u64) -> Server {
+    Server::start(move |stream, _| {
+        loop {
+            let mut first = [0];
+            if stream.peek(&mut first).unwrap_or(0) == 0 {
+                return;
+            }
+            head(stream);
+            thread::sleep(Duration::from_millis(ms));
+            if stream.write_all(OK.as_bytes()).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// Users of both classes, so many of each, who ask again as soon as they have an answer, until `time` is over. Yields the mean response times
+/// of what was answered in its second half.
+fn ask_again(front: &Front, users: usize, time: Duration) -> [f64; 2] {
+    let start = Instant::now();
+    let one = |cookie: &'static str| {
+        let mut times = Vec::new();
+        while start.elapsed() < time {
+            let asked = Instant::now();
+            let answer = front.get("/", cookie);
+            if answer.starts_with("HTTP/1.1 200 ") && start.elapsed() > time / 2 {
+                times.push(asked.elapsed().as_secs_f64());
+            }
+        }
+        times
+    };
+    thread::scope(|scope| {
+        let classes = ["Cookie: tier=gold\r\n", ""];
+        let asking =
+            classes.map(|cookie| (0..users).map(|_| scope.spawn(move || one(cookie))).collect::<Vec<_>>());
+        asking.map(|users| {
+            let times: Vec<f64> = users.into_iter().flat_map(|user| user.join().unwrap()).collect();
+            assert!(!times.is_empty(), "nobody was answered");
+            times.iter().sum::<f64>() / times.len() as f64
+        })
+    })
+}
+
+#[test]
+fn response_times_have_the_ratio_of_their_classes() {
+    let server = slow(10);
+    for target in [1, 2, 3] {
+        let classes = format!(
+            "[[class]]\nname = \"paying\"\nmatch = {{ cookie = \"tier=gold\" }}\n[[class]]\nname = \"rest\"\nratio = {target}\n"
+        );
+        let front = Front::start(&[server.address], "limit = 2", &classes);
+        let [first, second] = ask_again(&front, 8, Duration::from_secs(6));
+        let (ratio, target) = (second / first, f64::from(target));
+        // A machine that stands still makes both take longer, and their ratio smaller.
+        assert!(
+            (0.8 * target..=1.2 * target).contains(&ratio),
+            "{ratio} for {target}: {first} and {second} s"
+        );
+    }
+}
+
+#[test]
+fn who_would_wait_in_vain_is_refused_and_the_better_class_is_not() {
+    let server = slow(20);
+    let classes = "[[class]]\nname = \"paying\"\nmatch = { cookie = \"tier=gold\" }\nobjective = { p99 = \"200ms\" }\n\
+        [[class]]\nname = \"rest\"\nratio = 3\nshed = true\n";
+    let front = Front::start(&[server.address], "limit = 1", classes);
+    // One of the first class, and far more of the second than there is time for.
+    let is_over = AtomicBool::new(false);
+    let ask = || front.get("/", "").starts_with("HTTP/1.1 503 ");
+    let until_over = || (0..).take_while(|_| !is_over.load(Ordering::Relaxed)).filter(|_| ask()).count();
+    let rest: usize = thread::scope(|scope| {
+        let rest: Vec<_> = (0..60).map(|_| scope.spawn(until_over)).collect();
+        let paying = (0..50).all(|_| front.get("/", "Cookie: tier=gold\r\n").starts_with("HTTP/1.1 200 "));
+        is_over.store(true, Ordering::Relaxed);
+        assert!(paying, "one of the first class has no answer");
+        rest.into_iter().map(|user| user.join().unwrap()).sum()
+    });
+    let classes = &front.status()["classes"];
+    assert!(rest > 0 && classes[1]["answered"].as_u64() > Some(0), "{rest} refused: {classes}");
+    assert_eq!(
+        (classes[0]["refused"].as_u64(), classes[0]["expired"].as_u64()),
+        (Some(0), Some(0)),
+        "{classes}"
+    );
 }

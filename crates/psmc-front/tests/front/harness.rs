@@ -52,13 +52,25 @@ impl Front {
 
     /// The same, with more in `[[listener]]`.
     pub(crate) fn start_with(servers: &[SocketAddr], listener: &str, upstream: &str, sections: &str) -> Self {
+        Self::start_as("", servers, listener, upstream, sections)
+    }
+
+    /// The same, with more in `[front]`.
+    pub(crate) fn start_as(
+        front: &str,
+        servers: &[SocketAddr],
+        listener: &str,
+        upstream: &str,
+        sections: &str,
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let address = free_address();
-        let settings = format!("[[listener]]\naddress = \"{address}\"\n{listener}\n");
+        let settings = format!("{front}\n[[listener]]\naddress = \"{address}\"\n{listener}\n");
         let file = directory.path().join("front.toml");
         fs::write(&file, text(&directory, &settings, servers, upstream, sections)).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_psmc-front"));
-        let child = command.arg("--config").arg(&file).stdin(Stdio::null()).spawn().unwrap();
+        let log = fs::File::create(directory.path().join("log")).unwrap();
+        let child = command.arg("--config").arg(&file).stdin(Stdio::null()).stderr(log).spawn().unwrap();
         let front = Self { address, child, directory, settings };
         wait_for("the front", || front.try_status());
         front
@@ -88,6 +100,11 @@ impl Front {
         self.try_status().unwrap()
     }
 
+    /// What it has logged.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("log")).unwrap()
+    }
+
     /// Sends these bytes, and reads until the front closes the connection.
     pub(crate) fn ask(&self, bytes: &str) -> String {
         let mut stream = self.connect();
@@ -113,6 +130,9 @@ impl Drop for Front {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("{}", self.log());
+        }
     }
 }
 

@@ -1,6 +1,18 @@
 //! TLS, and HTTP/2 on both sides.
 
-use crate::harness::{Front, OK, Server, curl, data};
+use std::io::Write;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use http_body_util::Empty;
+use hyper::body::Bytes;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::TlsConnector;
+
+use crate::harness::{Front, OK, PATIENCE, Server, curl, data};
 
 fn tls() -> String {
     format!("tls = {{ certificate = \"{}\", key = \"{}\" }}\n", data("server.pem"), data("server.key"))
@@ -71,4 +83,48 @@ fn http_2_is_spoken_to_servers_too() {
         assert_eq!(curl(&[&front.url("/file.txt")]), "from nginx\n");
     }
     assert_eq!(front.status()["servers"][0]["connects"], 1);
+}
+
+#[tokio::test]
+async fn a_connection_of_http_2_ends_when_nothing_goes_on_and_not_before() {
+    const IDLE: Duration = Duration::from_secs(1);
+    let (go, wait) = mpsc::channel::<()>();
+    let wait = Mutex::new(wait);
+    let server = Server::start(move |stream, _| {
+        crate::harness::head(stream);
+        wait.lock().unwrap().recv().unwrap();
+        stream.write_all(OK.as_bytes()).unwrap();
+    });
+    let front = Front::start_with(&[server.address], &tls(), "", "[limits]\nhead_time = \"1s\"\n");
+    let (mut sender, connection) = connect(&front).await;
+    let connection = tokio::spawn(connection);
+    let request = hyper::Request::get(format!("https://{NAME}/")).body(Empty::<Bytes>::new()).unwrap();
+    let answer = tokio::spawn(sender.send_request(request));
+    // A request that takes longer keeps it.
+    tokio::time::sleep(2 * IDLE).await;
+    assert!(!answer.is_finished() && !connection.is_finished());
+    go.send(()).unwrap();
+    assert_eq!(answer.await.unwrap().unwrap().status(), 200);
+    tokio::time::timeout(PATIENCE, connection).await.expect("it ends").unwrap().unwrap();
+    assert!(sender.is_closed());
+}
+
+type Connection = hyper::client::conn::http2::Connection<
+    TokioIo<tokio_rustls::client::TlsStream<tokio::net::TcpStream>>,
+    Empty<Bytes>,
+    TokioExecutor,
+>;
+
+/// Connects by HTTP/2.
+async fn connect(front: &Front) -> (hyper::client::conn::http2::SendRequest<Empty<Bytes>>, Connection) {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(data("ca.pem")).unwrap()).unwrap();
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    let config = ClientConfig::builder_with_provider(provider.into()).with_safe_default_protocol_versions();
+    let mut config = config.unwrap().with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let stream = tokio::net::TcpStream::connect(front.address).await.unwrap();
+    let name = NAME.try_into().unwrap();
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap()
 }

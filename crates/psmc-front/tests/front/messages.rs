@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::mpsc;
 
-use crate::harness::{Front, OK, Server, head, read_to, rest};
+use crate::harness::{Front, OK, Server, head, read_to, rest, wait_for};
 
 #[test]
 fn fields_of_one_connection_stay_on_it_and_servers_are_told_who_asks() {
@@ -43,8 +43,72 @@ fn fields_of_one_connection_stay_on_it_and_servers_are_told_who_asks() {
 #[test]
 fn the_word_of_a_trusted_proxy_is_passed_on() {
     let server = Server::answering(OK);
+    let fields = "X-Forwarded-For: 192.0.2.9\r\nX-Forwarded-Proto: https\r\nForwarded: for=192.0.2.9\r\n";
+    // All of loopback is trusted, and then none of it.
+    for net in ["127.0.0.0/8", "192.0.2.0/24"] {
+        let settings = format!("forwarded = \"both\"\ntrusted = [\"{net}\"]");
+        let front = Front::start_as(&settings, &[server.address], "", "", "");
+        assert!(front.get("/", fields).starts_with("HTTP/1.1 200 "));
+    }
+    let [trusted, stranger] = server.heads().try_into().unwrap();
+    for field in [
+        "x-forwarded-for: 192.0.2.9, 127.",
+        "x-forwarded-proto: https\r\n",
+        "forwarded: for=192.0.2.9, for=127.",
+    ] {
+        assert!(trusted.contains(&format!("\r\n{field}")), "{field}: {trusted}");
+    }
+    for field in ["x-forwarded-for: 127.", "x-forwarded-proto: http\r\n", "forwarded: for=127."] {
+        assert!(stranger.contains(&format!("\r\n{field}")), "{field}: {stranger}");
+    }
+    assert!(!stranger.contains("192.0.2.9"), "{stranger}");
+}
+
+#[test]
+fn each_answer_has_a_line_in_the_log() {
+    let server = Server::answering(OK);
+    let classes =
+        "[[class]]\nname = \"paying\"\nmatch = { cookie = \"tier=gold\" }\n[[class]]\nname = \"rest\"\n";
+    let front = Front::start_as("access_log = true", &[server.address], "", "", classes);
+    front.get("/a?b=c", "Cookie: tier=gold\r\n");
+    front.ask("GET /two HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
+    let line = |target: &str| {
+        let found = |log: String| log.lines().find(|line| line.contains(target)).map(str::to_owned);
+        wait_for("a line", || found(front.log()))
+    };
+    let (answered, refused) = (line("target=\"/a?b=c\""), line("target=\"/two\""));
+    for said in
+        [" client=127.", "method=\"GET\"", "class=\"paying\"", "status=200", "bytes=3", "end=\"complete\""]
+    {
+        assert!(answered.contains(said), "{said}: {answered}");
+    }
+    for said in ["class=\"rest\"", "status=400", "bytes=0", "end=\"failed\""] {
+        assert!(refused.contains(said), "{said}: {refused}");
+    }
+    // Nobody has asked for it here.
     let front = Front::start(&[server.address], "", "");
-    drop(front);
+    front.get("/silent", "");
+    assert!(!front.log().contains("/silent"), "{}", front.log());
+}
+
+#[test]
+fn early_hints_are_kept_to_ourselves() {
+    let server = Server::answering(
+        "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n",
+    );
+    let front = Front::start(&[server.address], "", "");
+    // The connection to the server is kept, and what follows on it is not taken for something else.
+    for _ in 0..3 {
+        let answer = front.get("/", "");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nok\n"), "{answer}");
+        assert!(!answer.contains("103") && !answer.contains("preload"), "{answer}");
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[test]
+fn a_proxy_says_first_who_the_client_is() {
+    let server = Server::answering(OK);
     let sections = "[limits]\nhead_time = \"5s\"\n";
     let front = Front::start_with(&[server.address], "proxy_protocol = true", "", sections);
     let get = "GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";

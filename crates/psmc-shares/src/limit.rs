@@ -13,6 +13,9 @@ use std::time::Duration;
 ///
 /// Requests differ, so it is medians of some hundred of them that are compared. The one without a queue is measured whenever the server has
 /// half as many requests as it may or fewer, and, while it never has, in one of [`PROBE_EVERY`] such rounds with fewer let in on purpose.
+///
+/// At first the limit grows by a half in each of some short rounds, as a window of TCP does in its slow start, until requests take so much
+/// longer that they wait inside. How much longer says how many the server can do.
 #[derive(Clone, Debug)]
 pub struct Adaptive {
     limit: f64,
@@ -21,9 +24,13 @@ pub struct Adaptive {
     /// Seconds: that of the last rounds with as many requests as there may be, smoothed.
     full: Option<f64>,
     round: Round,
+    /// The limit when the base was last measured.
+    limit_of_base: f64,
     /// Rounds since the base was last measured.
     since_base: u32,
     is_probing: bool,
+    /// Rounds in a row of the start in which requests have waited inside; `None` once it is over.
+    start: Option<u32>,
 }
 
 /// Some requests one after the other.
@@ -67,6 +74,18 @@ const TOO_MANY: f64 = 0.3;
 /// Half a request that waits inside is there when the server has one more of them half of the time: it is never idle between two.
 const LEAST_QUEUE: f64 = 0.5;
 
+/// The fewest requests of a round of the start, whose medians are good to a seventh: it lasts for a second or two then where each takes 50 ms.
+const LEAST_START_ROUND: usize = 50;
+
+/// How much larger the limit is after a round of the start.
+const START_GROWTH: f64 = 1.5;
+
+/// How much longer than the base requests take that wait inside in the start: three times what chance makes of two such medians, ...
+const START_OVER: f64 = 1.5;
+
+/// ... in so many rounds in a row.
+const START_ROUNDS_OVER: u32 = 2;
+
 /// How much of the limit is added in a round in which too few waited inside.
 const GROWTH: f64 = 0.125;
 
@@ -79,7 +98,12 @@ const TOLERATED_FAILURES: usize = 10;
 /// How much a round counts in a smoothed median: with less noise than that of one, no limit sinks below what a server can do.
 const SMOOTHING: f64 = 0.25;
 
-/// How much lower a median must be than the base to be taken for it at once: it is a queue then that has made it too high.
+/// Once so much is left of the limit by which the base was measured, it is the base that is doubted: where half as many requests take hardly
+/// less, none of them has waited inside, and all have come to take longer.
+const DOUBTFUL: f64 = 0.6;
+
+/// How much lower a median must be than the base to be taken for it at once: it is a queue then that has made it too high. Half of a queue
+/// takes much less in the same sense.
 const MUCH_LOWER: f64 = 0.7;
 
 /// What is let in during a probe, of a limit up to [`SMALL`] and beyond: a large server is left idle as little as it may.
@@ -93,9 +117,11 @@ impl Default for Adaptive {
             limit: FIRST,
             base: None,
             full: None,
+            limit_of_base: FIRST,
             round: Round::default(),
             since_base: 0,
             is_probing: false,
+            start: Some(0),
         }
     }
 }
@@ -130,30 +156,45 @@ impl Adaptive {
     fn end_round(&mut self) {
         let failed = usize::try_from(self.round.failed).unwrap_or(usize::MAX);
         let answered = self.round.services.len();
-        let size = (self.limit * ROUND_OF_LIMIT).clamp(LEAST_ROUND as f64, MOST_ROUND as f64);
+        // What waits inside shows in few; what does not is measured well.
+        let is_short = self.start.is_some() && self.base.is_some() && self.is_reached(self.round.most);
+        let least = if is_short { LEAST_START_ROUND } else { LEAST_ROUND };
+        let size = (self.limit * ROUND_OF_LIMIT).clamp(least as f64, MOST_ROUND as f64);
         if ((answered + failed) as f64) < size {
             return;
         }
         let mut round = std::mem::take(&mut self.round);
         if failed * TOLERATED_FAILURES > answered {
             self.limit *= RETREAT;
+            self.start = None;
         } else if let Some(median) = median(&mut round.services) {
-            self.measured(median, f64::from(round.most));
+            self.measured(median, round.most);
         }
         self.limit = self.limit.clamp(f64::from(LEAST), f64::from(MOST));
     }
 
-    fn measured(&mut self, median: f64, most: f64) {
-        if self.is_probing || most <= self.limit / 2.0 || self.base.is_none() {
+    /// A limit that is not reached says nothing of whether more would do, nor of whether there are too many.
+    fn is_reached(&self, most: u32) -> bool {
+        f64::from(most) >= self.limit.floor()
+    }
+
+    fn measured(&mut self, median: f64, most: u32) {
+        if self.is_probing || f64::from(most) <= self.limit / 2.0 || self.base.is_none() {
             self.rebase(median);
+            return;
+        }
+        let is_reached = self.is_reached(most);
+        if let Some(rounds) = self.start {
+            if is_reached {
+                self.go_on_with_start(median, rounds);
+            }
             return;
         }
         self.since_base += 1;
         if self.since_base >= PROBE_EVERY {
             self.is_probing = true;
         }
-        // A limit that is not reached says nothing of whether more would do, nor of whether there are too many.
-        if most < self.limit.floor() {
+        if !is_reached {
             return;
         }
         let full = self.full.map_or(median, |full| full + SMOOTHING * (median - full));
@@ -163,18 +204,40 @@ impl Adaptive {
             self.limit += (self.limit * GROWTH).max(LEAST_QUEUE);
         } else if queue > (self.limit * TOO_MANY).max(2.0 * LEAST_QUEUE) {
             self.limit -= (queue / 4.0).max(LEAST_QUEUE);
+            self.is_probing |= self.is_doubtful();
+        }
+    }
+
+    fn go_on_with_start(&mut self, median: f64, rounds: u32) {
+        let longer = median / self.base.unwrap_or(median).max(f64::MIN_POSITIVE);
+        if longer <= START_OVER {
+            self.limit *= START_GROWTH;
+            self.start = Some(0);
+        } else if rounds + 1 < START_ROUNDS_OVER {
+            self.start = Some(rounds + 1);
+        } else {
+            // What is inside is served at the rate of those for which there is no queue (Little's law).
+            self.limit /= longer;
+            self.start = None;
         }
     }
 
     fn rebase(&mut self, median: f64) {
         let smoothed = |base: f64| base + SMOOTHING * (median - base);
-        self.base = Some(self.base.filter(|base| median > MUCH_LOWER * base).map_or(median, smoothed));
+        let is_no_queue = self.is_doubtful() && self.full.is_some_and(|full| median > MUCH_LOWER * full);
+        let known = self.base.filter(|base| median > MUCH_LOWER * base && !is_no_queue);
+        self.base = Some(known.map_or(median, smoothed));
+        self.limit_of_base = self.limit;
         self.since_base = 0;
         self.is_probing = false;
     }
 
+    fn is_doubtful(&self) -> bool {
+        self.limit < self.limit_of_base * DOUBTFUL
+    }
+
     fn probe(&self) -> f64 {
-        self.limit * if self.limit > SMALL { PROBE_LARGE } else { PROBE_SMALL }
+        self.limit * if self.limit > SMALL && !self.is_doubtful() { PROBE_LARGE } else { PROBE_SMALL }
     }
 }
 
@@ -236,6 +299,16 @@ mod tests {
     }
 
     #[test]
+    fn it_begins_with_what_a_server_can_do_within_two_thousand_answers() {
+        for processors in [4, 16, 64] {
+            let mut limit = Adaptive::default();
+            run(&mut limit, processors, 2000);
+            let (found, least) = (limit.limit, f64::from(processors));
+            assert!((0.9 * least..=1.5 * least + 2.0).contains(&found), "{found} of {processors}");
+        }
+    }
+
+    #[test]
     fn it_follows_a_server_that_becomes_smaller_and_larger() {
         let mut limit = Adaptive::default();
         run(&mut limit, 32, 200_000);
@@ -244,6 +317,20 @@ mod tests {
         assert!((8.0..=14.0).contains(&small), "{small}");
         run(&mut limit, 32, 200_000);
         assert!(limit.limit >= 32.0, "{}", limit.limit);
+    }
+
+    /// A database behind the server is slow, say: that is no queue.
+    #[test]
+    fn it_does_not_sink_where_all_requests_come_to_take_longer() {
+        let mut limit = Adaptive::default();
+        run(&mut limit, 16, 20_000);
+        let mut least = f64::INFINITY;
+        for answer in 0..100_000 {
+            let at_once = limit.limit();
+            limit.answered(Duration::from_secs_f64(3.0 * (f64::from(at_once) / 16.0).max(1.0)), at_once);
+            least = if answer > 20_000 { least.min(limit.limit) } else { least };
+        }
+        assert!(least >= 14.0, "{least}");
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | [`queue`] | requests that wait, by class, and who is next: by age, or by weights |
 //! | [`ratios`] | a correction of each class's standing, from the response times of a sampling period |
 //! | [`limit`] | how many requests a server takes at once, measured or fixed |
+//! | [`plan`] | what classes would see, from what comes |
 //! | [`window`] | what was measured of a class in a sampling period |
 //! | [`allocate`] | the seed's allocations: fixed, by queueing theory (eq. 6.4, alg. 6.1), with feedback (eq. 6.7) |
 //!
@@ -45,6 +46,7 @@
 pub mod admission;
 pub mod allocate;
 pub mod limit;
+pub mod plan;
 pub mod queue;
 pub mod ratios;
 pub mod window;

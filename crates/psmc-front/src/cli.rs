@@ -1,15 +1,18 @@
 //! The command line of `psmc-front`: its arguments, and what `psmc-front status` says.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
-use psmc_service::cli::{self, DaemonArgs};
+use clap::{CommandFactory, Parser, Subcommand};
+use psmc_service::cli::{self, CliError, RunArgs, StatusArgs};
+use psmc_service::output;
 use psmc_service::socket::Report;
 use psmc_service::units::duration_ms;
 
 use crate::config::Config;
 use crate::daemon;
+use crate::plan::PlanArgs;
 use crate::status::{ClassStatus, ServerStatus, Status};
 
 /// Reverse proxy that keeps promises between classes of users.
@@ -17,7 +20,22 @@ use crate::status::{ClassStatus, ServerStatus, Status};
 #[command(version)]
 struct Args {
     #[command(flatten)]
-    daemon: DaemonArgs,
+    run: RunArgs,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Checks a configuration, and prints a summary.
+    Check {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Shows what the running daemon sees and does.
+    Status(StatusArgs),
+    /// Says which ratios can be held, from which load on, and what each class would see.
+    Plan(PlanArgs),
 }
 
 /// What stands on the command line of `psmc-front`, for its manual and completions.
@@ -29,9 +47,18 @@ pub fn command() -> clap::Command {
 /// Runs `psmc-front` with the arguments of the process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let args = Args::parse();
-    let summary = |config: &Config| config.summary().to_string();
-    cli::finish(Status::PROGRAM, args.daemon.run(Config::load, summary, daemon::run, describe))
+    cli::finish(Status::PROGRAM, run(Args::parse()))
+}
+
+fn run(args: Args) -> Result<(), CliError> {
+    match args.command {
+        None => args.run.run(Status::PROGRAM, Config::load, daemon::run),
+        Some(Command::Check { file }) => {
+            cli::check(&file, Config::load, |config: &Config| config.summary().to_string())
+        }
+        Some(Command::Status(asked)) => asked.show(describe),
+        Some(Command::Plan(asked)) => Ok(output::print(&asked.run()?)?),
+    }
 }
 
 fn describe(status: &Status) -> String {

@@ -14,6 +14,7 @@
 //! | `upstream` | servers: connections to them, and their health |
 //! | `proxy` | a request from its head to the answer |
 //! | `listener`, `stream` | connections of clients |
+//! | `plan` | what classes would see, from what comes |
 //! | [`daemon`], [`status`] | the program, and what it tells about itself |
 //!
 //! `docs/FRONT.md` says how one is run.
@@ -27,6 +28,7 @@ pub mod daemon;
 mod gate;
 pub mod headers;
 mod listener;
+mod plan;
 mod proxy;
 pub mod status;
 mod stream;

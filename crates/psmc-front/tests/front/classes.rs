@@ -146,6 +146,52 @@ fn response_times_have_the_ratio_of_their_classes() {
 }
 
 #[test]
+fn a_plan_is_made_of_what_is_given_and_of_what_is_measured() {
+    let server = slow(50);
+    let front = Front::start(&[server.address], "limit = 2", CLASSES);
+    // By hand: two places that are in use for 36 of 40 ms, 90 %.
+    let given = [
+        "--arrivals",
+        "paying=18",
+        "--arrivals",
+        "rest=18",
+        "--service",
+        "paying=50",
+        "--service",
+        "rest=50",
+    ];
+    let plan = front.plan(&given).unwrap();
+    assert!(plan.starts_with("2 requests at a time, load 90 %: the ratios can be held\n"), "{plan}");
+    // 263 ms without ratios; half of the sum is of each class, 1 to 3.
+    assert!(
+        plan.contains("class paying: 18.0 requests/s of 50.0 ms, ratio 1, response time 131.6 ms\n"),
+        "{plan}"
+    );
+    assert!(
+        plan.contains("class rest: 18.0 requests/s of 50.0 ms, ratio 3, response time 394.7 ms\n"),
+        "{plan}"
+    );
+    let much =
+        front.plan(&[&given[..4], &["--service", "paying=50", "--service", "rest=150"]].concat()).unwrap();
+    assert!(much.contains("more than the servers can do") && much.contains("% refused"), "{much}");
+    let unknown = front.plan(&["--arrivals", "gold=1"]).unwrap_err();
+    assert!(unknown.contains("there is no class gold; there are paying, rest"), "{unknown}");
+    // Nobody has asked yet, and then one does.
+    assert!(front.plan(&given[..4]).unwrap_err().contains("has measured no request of class paying"));
+    thread::scope(|scope| {
+        let planned = scope.spawn(|| front.plan(&["--arrivals", "rest=0"]));
+        let mut requests = 0;
+        while !planned.is_finished() {
+            assert!(front.get("/", "Cookie: tier=gold\r\n").starts_with("HTTP/1.1 200 "));
+            requests += 1;
+        }
+        let plan = planned.join().unwrap().unwrap();
+        assert!(requests > 1 && plan.contains("class rest: 0.0 requests/s"), "{plan}");
+        assert!(plan.contains("class paying: ") && !plan.contains("class paying: 0.0 "), "{plan}");
+    });
+}
+
+#[test]
 fn who_would_wait_in_vain_is_refused_and_the_better_class_is_not() {
     let server = slow(20);
     let classes = "[[class]]\nname = \"paying\"\nmatch = { cookie = \"tier=gold\" }\nobjective = { p99 = \"200ms\" }\n\

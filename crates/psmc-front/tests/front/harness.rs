@@ -100,6 +100,16 @@ impl Front {
         self.try_status().unwrap()
     }
 
+    /// What `psmc-front plan` says of its file, or complains.
+    pub(crate) fn plan(&self, args: &[&str]) -> Result<String, String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_psmc-front"));
+        let output =
+            command.arg("plan").arg(self.directory.path().join("front.toml")).args(args).output().unwrap();
+        let said = if output.status.success() { Ok(output.stdout) } else { Err(output.stderr) };
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        said.map(text).map_err(text)
+    }
+
     /// What it has logged.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.directory.path().join("log")).unwrap()

@@ -11,6 +11,7 @@ use psmc_lab::report::{ReportError, write_json};
 use psmc_service::{error_chain, output};
 
 use crate::experiment::{Experiment, Setup};
+use crate::load::{self, Load, LoadError};
 use crate::matrix::{Inner, PROFILES, Peer, Plan, Profile};
 
 /// Measure PSMC beside what the literature and other programs reach, on networks of the lab
@@ -27,6 +28,9 @@ enum Command {
     Matrix(MatrixArgs),
     /// Reproduce a table or a figure of the publications that PSMC builds on
     Experiment(ExperimentArgs),
+    /// Ask a web server as users do, and print an object as JSON; for experiments
+    #[command(hide = true)]
+    Load(Load),
 }
 
 /// Why a command failed. The text is all that the user gets to see.
@@ -38,6 +42,9 @@ enum CliError {
     /// They could not be printed.
     #[error("cannot print the result: {0}")]
     Output(#[from] io::Error),
+    /// There is no load.
+    #[error(transparent)]
+    Load(#[from] LoadError),
 }
 
 /// Runs the tool with the arguments of the process. To be called before the process starts its second thread: an
@@ -56,7 +63,13 @@ fn execute(experiments: Experiments) -> Result<ExitCode, CliError> {
     match experiments.command {
         Command::Matrix(args) => run_matrix(&args),
         Command::Experiment(args) => run_experiment(&args),
+        Command::Load(load) => run_load(load),
     }
+}
+
+fn run_load(load: Load) -> Result<ExitCode, CliError> {
+    output::print(&format!("{}\n", load::run(load)?))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 #[derive(Debug, clap::Args)]

@@ -5,7 +5,6 @@
 
 mod bed;
 mod conditioning;
-mod dice;
 mod differentiation;
 mod overlay;
 mod psmc;
@@ -61,7 +60,8 @@ pub(crate) fn experiments() -> impl Iterator<Item = &'static Experiment> {
     let families = psmc::FAMILIES.iter().chain(overlay::FAMILIES).chain(selection::FAMILIES);
     let families =
         families.chain(qos::FAMILIES).chain(conditioning::FAMILIES).chain(conditioning::REAL_FAMILIES);
-    let families = families.chain(differentiation::FAMILIES).chain(shedding::FAMILIES);
+    let families = families.chain(differentiation::FAMILIES).chain(differentiation::REAL_FAMILIES);
+    let families = families.chain(shedding::FAMILIES);
     families.chain(routers::FAMILIES).chain(watson::FAMILIES).copied().flatten()
 }
 

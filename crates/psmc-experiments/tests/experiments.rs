@@ -29,7 +29,7 @@ const COLUMNS: [&str; 16] = [
     "sum_mbps",
 ];
 
-const EXPERIMENTS: [&str; 83] = [
+const EXPERIMENTS: [&str; 86] = [
     "psmc-table-3.1",
     "psmc-table-3.2",
     "psmc-table-3.4",
@@ -90,6 +90,9 @@ const EXPERIMENTS: [&str; 83] = [
     "psmc-front-step",
     "psmc-front-overload",
     "psmc-front-slow",
+    "psmc-front-real-overload",
+    "psmc-front-real-ratios",
+    "psmc-front-real-cost",
     "drain-fig-9",
     "drain-fig-10",
     "drain-fig-11a",

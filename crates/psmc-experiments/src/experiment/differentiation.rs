@@ -1,5 +1,5 @@
 //! The document on PSMC, figures 6.2 to 6.8, and what it does not show: ratios of response times between classes of requests that one
-//! server, or several, cannot all answer at once. All in virtual time.
+//! server, or several, cannot all answer at once. In virtual time, but for `real`.
 //!
 //! | module | what it has |
 //! |---|---|
@@ -7,13 +7,18 @@
 //! | `literature` | the seed's front, which divides processes among classes |
 //! | `ours` | our front |
 //! | `figures`, `front` | the experiments: the seed's, and others |
+//! | `real`, `cost` | the program, before real servers, in real time |
 
+mod cost;
 mod figures;
 mod front;
 mod literature;
 mod load;
 mod ours;
+mod real;
 
 use super::Experiment;
 
 pub(super) const FAMILIES: &[&[Experiment]] = &[figures::EXPERIMENTS, front::EXPERIMENTS];
+
+pub(super) const REAL_FAMILIES: &[&[Experiment]] = &[real::EXPERIMENTS, cost::EXPERIMENTS];

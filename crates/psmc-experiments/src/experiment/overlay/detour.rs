@@ -9,7 +9,7 @@ use psmc_wire::hop::HOP_HEADER_LEN;
 
 use super::network::{Distances, Network, groups};
 use super::{SEEDS, SIZES, median, spread};
-use crate::experiment::dice::Dice;
+use crate::dice::Dice;
 use crate::experiment::{Figure, Row, Setup};
 
 pub(super) fn measure(setup: &mut Setup<'_>) -> Vec<Row> {

@@ -6,7 +6,7 @@ use psmc_select::generate::TransitStub;
 use psmc_select::{Constraints, Draft, DraftLink, DraftNode, Objective, Pool, Problem, Steps, best};
 use psmc_sim::overlay::{Line, Lines, NodeId};
 
-use crate::experiment::dice::Dice;
+use crate::dice::Dice;
 
 /// A network with everybody in it.
 pub(super) struct Network {

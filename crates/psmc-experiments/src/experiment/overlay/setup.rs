@@ -7,7 +7,7 @@ use psmc_sim::overlay::{NodeId, Script, StepId, play};
 use super::network::{Distances, Group, Network, groups};
 use super::{MESSAGE, STORED, Talk};
 use super::{SEEDS, SIZES, bytes, median, spread};
-use crate::experiment::dice::Dice;
+use crate::dice::Dice;
 use crate::experiment::{Figure, Row, Setup};
 
 pub(super) fn measure(setup: &mut Setup<'_>) -> Vec<Row> {

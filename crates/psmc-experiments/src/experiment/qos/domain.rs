@@ -8,7 +8,7 @@ use psmc_tomography::counted::Tally;
 use psmc_tomography::seed::{Poller, Stage, Thresholds};
 
 use super::topology::{BOTTLENECK, BOTTLENECK_RATE, FORK, Router, Way, link};
-use crate::experiment::dice::Dice;
+use crate::dice::Dice;
 
 /// What is sent beside ordinary traffic. Intensities are up from [`ATTACK`]'s begin to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use psmc_tomography::blame::{Promise, Verdict};
 use psmc_tomography::counted::{Count, Tally, losses};
 use psmc_tomography::delay::Delays;
 
-use crate::experiment::dice::Dice;
+use crate::dice::Dice;
 use crate::experiment::{Experiment, Figure, Row, Setup};
 
 pub(super) const EXPERIMENTS: &[Experiment] = &[Experiment {

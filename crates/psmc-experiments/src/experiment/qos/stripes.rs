@@ -3,7 +3,7 @@
 use psmc_tomography::Estimate;
 use psmc_tomography::stripes::{Stripe, Stripes, Tree};
 
-use crate::experiment::dice::Dice;
+use crate::dice::Dice;
 use crate::experiment::{Experiment, Figure, Row, Setup};
 
 pub(super) const EXPERIMENTS: &[Experiment] = &[Experiment {

@@ -11,7 +11,7 @@ use psmc_sim::crowd::{Control, Packet};
 
 use super::gate::Gate;
 use super::network::{INGRESSES, class, classes};
-use crate::experiment::dice::Dice;
+use crate::dice::Dice;
 
 /// The seed's parameters (table I).
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,7 @@ use psmc_sim::crowd::{Control, Packet};
 use super::gate::Gate;
 use super::literature::RULE_DELAY;
 use super::network::{INGRESSES, class, classes};
-use crate::experiment::dice::Dice;
+use crate::dice::Dice;
 
 /// What can be chosen; nothing of it should matter.
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,8 @@ const ROWS: usize = 2;
 #[derive(Debug)]
 pub(super) struct Hosts {
     rows: [Vec<Cell>; ROWS],
-    key: u64,
+    /// For each end.
+    secrets: [[u64; 3]; 2],
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,7 +35,11 @@ enum End {
 
 impl Hosts {
     pub(super) fn new(key: u64) -> Self {
-        Self { rows: std::array::from_fn(|_| vec![Cell::default(); CELLS]), key }
+        let secret = |number: u64| SipHasher13::new_with_keys(key, number).hash(b"hosts");
+        Self {
+            rows: std::array::from_fn(|_| vec![Cell::default(); CELLS]),
+            secrets: [[0, 1, 2], [3, 4, 5]].map(|numbers| numbers.map(secret)),
+        }
     }
 
     /// A flow between two hosts sends for the first time in an epoch. Returns how many flows the busier of the two has.
@@ -43,9 +48,9 @@ impl Hosts {
         source.max(self.count(self.hash(destination, End::Destination), epoch))
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "another part of the hash for each row")]
-    fn count(&mut self, hash: u64, epoch: u16) -> u16 {
-        let places: [usize; ROWS] = std::array::from_fn(|row| (hash >> (32 * row)) as usize % CELLS);
+    fn count(&mut self, hash: u32, epoch: u16) -> u16 {
+        // Another part of the hash for each row.
+        let places: [usize; ROWS] = std::array::from_fn(|row| (hash >> (16 * row)) as usize % CELLS);
         let mut cells = [Cell::default(); ROWS];
         for ((cell, row), place) in cells.iter_mut().zip(&self.rows).zip(places) {
             *cell = row[place].at(epoch);
@@ -60,12 +65,22 @@ impl Hosts {
     }
 
     /// Hosts of IPv6 are told apart by their first 64 bits: one of them has all addresses behind those.
-    fn hash(&self, host: IpAddr, end: End) -> u64 {
-        let hasher = SipHasher13::new_with_keys(self.key, end as u64);
-        match host.to_canonical() {
-            IpAddr::V4(host) => hasher.hash(&host.octets()),
-            IpAddr::V6(host) => hasher.hash(&host.octets()[..8]),
-        }
+    ///
+    /// Pair-multiply-shift (Thorup 2015, High Speed Hashing for Integers and Strings): two hosts have any two hashes with the same chance, which is
+    /// what the sketch needs, and nobody sees a hash. It takes a tenth of SipHash's instructions.
+    fn hash(&self, host: IpAddr, end: End) -> u32 {
+        let (high, low) = match host.to_canonical() {
+            IpAddr::V4(host) => (0, host.to_bits()),
+            IpAddr::V6(host) => {
+                let [a, b, c, d, e, f, g, h, ..] = host.octets();
+                (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
+            }
+        };
+        let [one, other, sum] = self.secrets[end as usize];
+        let product = one.wrapping_add(low.into()).wrapping_mul(other.wrapping_add(high.into()));
+        #[expect(clippy::cast_possible_truncation, reason = "the upper half of 64 bits")]
+        let hash = (product.wrapping_add(sum) >> 32) as u32;
+        hash
     }
 }
 

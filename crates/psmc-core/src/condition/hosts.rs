@@ -78,9 +78,7 @@ impl Hosts {
         };
         let [one, other, sum] = self.secrets[end as usize];
         let product = one.wrapping_add(low.into()).wrapping_mul(other.wrapping_add(high.into()));
-        #[expect(clippy::cast_possible_truncation, reason = "the upper half of 64 bits")]
-        let hash = (product.wrapping_add(sum) >> 32) as u32;
-        hash
+        (product.wrapping_add(sum) >> 32) as u32
     }
 }
 

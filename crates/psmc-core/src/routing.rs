@@ -1,7 +1,7 @@
 //! Which peer an inner address belongs to.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -18,6 +18,8 @@ pub(crate) struct AllowedIps<T: Copy> {
     owners: JointPrefixMap<IpNet, T>,
     /// Who claims each network, by priority.
     claims: BTreeMap<IpNet, BTreeMap<u8, T>>,
+    /// The few that several claim: only these ever change hands.
+    contested: BTreeSet<IpNet>,
     /// Of those that are not as good as can be.
     standings: BTreeMap<T, Standing>,
     /// What was looked up of late, each address in the slot of its hash.
@@ -55,6 +57,7 @@ impl<T: Copy> Default for AllowedIps<T> {
         Self {
             owners: JointPrefixMap::new(),
             claims: BTreeMap::new(),
+            contested: BTreeSet::new(),
             standings: BTreeMap::new(),
             recent: (0..RECENT).map(|_| Cell::new(None)).collect(),
             broadcasts: Vec::new(),
@@ -115,10 +118,7 @@ impl<T: Copy + Ord> AllowedIps<T> {
     /// `owner` claims nothing any more, in time proportional to the number of all networks.
     pub(crate) fn release_all(&mut self, owner: T) {
         self.standings.remove(&owner);
-        let claimed = |(net, claims): (&IpNet, &BTreeMap<_, T>)| {
-            claims.values().any(|other| *other == owner).then_some(*net)
-        };
-        let nets: Vec<_> = self.claims.iter().filter_map(claimed).collect();
+        let nets: Vec<_> = self.claims.keys().filter(|net| self.is_claimed_by(net, owner)).copied().collect();
         nets.into_iter().for_each(|net| self.release(net, owner));
     }
 
@@ -133,10 +133,8 @@ impl<T: Copy + Ord> AllowedIps<T> {
             Standing::Trusted => self.standings.remove(&owner),
             Standing::OnTrial | Standing::Down => self.standings.insert(owner, standing),
         };
-        let is_contested =
-            |claims: &BTreeMap<_, T>| claims.len() > 1 && claims.values().any(|other| *other == owner);
-        let contested = self.claims.iter().filter(|(_, claims)| is_contested(claims));
-        let mut moved: Vec<_> = contested.map(|(net, _)| *net).collect();
+        let mut moved: Vec<_> =
+            self.contested.iter().filter(|net| self.is_claimed_by(net, owner)).copied().collect();
         moved.retain(|net| self.settle(*net));
         moved
     }
@@ -146,6 +144,11 @@ impl<T: Copy + Ord> AllowedIps<T> {
         let standing = |owner: &T| self.standings.get(owner).copied().unwrap_or_default();
         let claims = self.claims.get(&net).filter(|claims| !claims.is_empty());
         let best = claims.and_then(|claims| claims.values().min_by_key(|owner| standing(owner)).copied());
+        if claims.is_some_and(|claims| claims.len() > 1) {
+            self.contested.insert(net);
+        } else {
+            self.contested.remove(&net);
+        }
         self.forget();
         match best {
             Some(best) => self.owners.insert(net, best) != Some(best),
@@ -158,21 +161,18 @@ impl<T: Copy + Ord> AllowedIps<T> {
 
     /// Whether an address belongs to `owner`, or would if all others who claim it were gone.
     pub(crate) fn may_be_from(&self, address: IpAddr, owner: T) -> bool {
-        self.lookup(address) == Some(owner) || self.is_claimed(address, owner)
+        let network = || self.owners.get_lpm(&IpNet::from(address)).map(|(net, _)| net);
+        self.lookup(address) == Some(owner) || network().is_some_and(|net| self.is_claimed_by(&net, owner))
     }
 
-    fn is_claimed(&self, address: IpAddr, owner: T) -> bool {
-        let Some((net, _)) = self.owners.get_lpm(&IpNet::from(address)) else { return false };
-        self.claims.get(&net).is_some_and(|claims| claims.values().any(|other| *other == owner))
+    fn is_claimed_by(&self, net: &IpNet, owner: T) -> bool {
+        self.claims.get(net).is_some_and(|claims| claims.values().any(|other| *other == owner))
     }
 
     /// The networks that `owner` claims and that somebody else has.
     pub(crate) fn waits_for(&self, owner: T) -> Vec<IpNet> {
-        let waits = |(net, claims): (&IpNet, &BTreeMap<_, T>)| {
-            let is_claimed = claims.len() > 1 && claims.values().any(|other| *other == owner);
-            (is_claimed && self.owners.get(net) != Some(&owner)).then_some(*net)
-        };
-        self.claims.iter().filter_map(waits).collect()
+        let waits = |net: &&IpNet| self.is_claimed_by(net, owner) && self.owners.get(*net) != Some(&owner);
+        self.contested.iter().filter(waits).copied().collect()
     }
 
     /// The owner of the longest network that contains `address`.

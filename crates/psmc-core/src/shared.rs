@@ -56,8 +56,8 @@ pub(crate) struct Shared {
     pub(crate) flows: Option<Box<Flows>>,
     /// While somebody looks for what fills a segment.
     pub(crate) sampler: Option<Box<Sampler>>,
-    /// What flows have lost on the way to a peer, for those peers from which they come.
-    pub(crate) losses: Vec<Entry>,
+    /// What flows have lost on the way to a peer, for those others from which they come.
+    pub(crate) losses: Vec<(PeerId, Entry)>,
 }
 
 impl Shared {

@@ -427,10 +427,9 @@ impl Site {
                 self.busy.insert(peer);
             }
         }
-        for entry in std::mem::take(&mut self.shared.losses) {
-            let told = self
-                .peers
-                .iter_mut()
+        for (towards, entry) in std::mem::take(&mut self.shared.losses) {
+            let others = self.peers.iter_mut().filter(|(peer, _)| **peer != towards);
+            let told = others
                 .filter_map(|(peer, session)| session.note_lost_elsewhere(&entry, now).then_some(*peer));
             self.busy.extend(told);
         }

@@ -67,7 +67,7 @@ impl Hosts {
     /// Hosts of IPv6 are told apart by their first 64 bits: one of them has all addresses behind those.
     ///
     /// Pair-multiply-shift (Thorup 2015, High Speed Hashing for Integers and Strings): two hosts have any two hashes with the same chance, which is
-    /// what the sketch needs, and nobody sees a hash. It takes a tenth of SipHash's instructions.
+    /// what the sketch needs, and nobody sees a hash. With SipHash a packet took 240 instructions more.
     fn hash(&self, host: IpAddr, end: End) -> u32 {
         let (high, low) = match host.to_canonical() {
             IpAddr::V4(host) => (0, host.to_bits()),

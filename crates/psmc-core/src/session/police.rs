@@ -81,7 +81,7 @@ impl Session {
         let losses: Vec<_> = police.take_losses().collect();
         shared.losses.extend(losses.into_iter().filter_map(|(mut entry, newest)| {
             entry.aggregate.destinations = Some(self.leads_to(&entry.aggregate, &newest)?);
-            Some(entry)
+            Some((self.peer, entry))
         }));
     }
 }

@@ -9,10 +9,12 @@
 //! | [`IcmpError`], [`icmp_error`] | 792, 1191 and 1812 section 4.3.2 |
 //! | [`Undelivered`] | 792 and 4443 section 3.1: who says that a UDP datagram did not arrive |
 //! | [`TunnelledUdp`] | 768, within the above |
+//! | [`tcp`] | 9293: segments, and how a connection is asked for and refused |
 
 pub mod checksum;
 mod icmp;
 mod ipv4;
+pub mod tcp;
 pub mod transport;
 mod tunnel;
 mod udp;

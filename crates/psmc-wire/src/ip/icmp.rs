@@ -1,6 +1,6 @@
 //! ICMP errors: what a router says of a packet that it does not pass on (RFC 792).
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::ipv4::{Header, IPV4_HEADER_LEN, Ipv4, PROTOCOL_ICMP, PROTOCOL_IPIP, PROTOCOL_UDP};
 use super::{TTL, checksum};
@@ -20,6 +20,18 @@ const IPV6_HEADER_LEN: usize = 40;
 
 /// "Packet too big" of ICMPv6.
 const TOO_BIG_V6: u8 = 2;
+
+const PROTOCOL_ICMPV6: u8 = 58;
+
+/// How long an error of ICMPv6 is at most: "as much of invoking packet as possible without the ICMPv6 packet exceeding the minimum
+/// IPv6 MTU" (RFC 4443, section 3.1).
+const MAX_LEN_V6: usize = 1280;
+
+/// Types of ICMPv6 up to this one are errors (the same RFC, section 2.1).
+const LAST_ERROR_V6: u8 = 127;
+
+/// "Destination unreachable" of ICMPv6.
+const UNREACHABLE_V6: u8 = 1;
 
 const UNREACHABLE: u8 = 3;
 const TIME_EXCEEDED: u8 = 11;
@@ -104,6 +116,28 @@ pub fn icmp_error(problem: Problem, about: &[u8], from: Ipv4Addr, to: Ipv4Addr) 
         destination: to,
     };
     [&header.to_bytes()[..], &head, quoted].concat()
+}
+
+/// The packet that tells `to` that a packet of his cannot get there, of which `about` is as much as there is; the code says why: 0 for
+/// no route, 1 for prohibited, 3 for the address (RFC 4443, section 3.1).
+pub(super) fn unreachable_v6(code: u8, about: &[u8], from: Ipv6Addr, to: Ipv6Addr) -> Vec<u8> {
+    let quoted = &about[..about.len().min(MAX_LEN_V6 - IPV6_HEADER_LEN - ICMP_HEADER_LEN)];
+    // At most MAX_LEN_V6.
+    let length = u16::try_from(ICMP_HEADER_LEN + quoted.len()).unwrap_or(u16::MAX).to_be_bytes();
+    let addresses = [from.octets(), to.octets()].concat();
+    let mut head = [UNREACHABLE_V6, code, 0, 0, 0, 0, 0, 0];
+    let sum = checksum::of(&[&addresses, &length, &[0, PROTOCOL_ICMPV6], &head, quoted]);
+    head[2..4].copy_from_slice(&sum.to_be_bytes());
+    let fixed = [0x60, 0, 0, 0, length[0], length[1], PROTOCOL_ICMPV6, TTL];
+    [&fixed[..], &addresses, &head, quoted].concat()
+}
+
+/// What an error of ICMPv6, with its IP header, quotes. Its checksum is not looked at.
+pub(super) fn quoted_v6(packet: &[u8]) -> Option<&[u8]> {
+    let (ip, message) = packet.split_first_chunk::<IPV6_HEADER_LEN>()?;
+    let (head, quoted) = message.split_first_chunk::<ICMP_HEADER_LEN>()?;
+    let is_error = ip[0] >> 4 == 6 && ip[6] == PROTOCOL_ICMPV6 && head[0] <= LAST_ERROR_V6;
+    is_error.then_some(quoted)
 }
 
 /// Whether an ICMP message, with its IP header, says that a packet is too long for a link, and that is a UDP datagram from

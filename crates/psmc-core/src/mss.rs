@@ -1,7 +1,7 @@
 //! The maximum segment size of inner TCP connections (RFC 9293 §3.7.1), lowered so that their packets need not be cut.
 
 use psmc_wire::Checksum;
-use psmc_wire::ip::checksum;
+use psmc_wire::ip::{checksum, tcp};
 
 use crate::classify::{self, TcpHeader};
 
@@ -28,15 +28,8 @@ mod field {
 /// The flag of the first segment in each direction.
 const SYN: u8 = 0x02;
 
-/// Kinds of options (RFC 9293 §3.2).
-mod option {
-    pub(super) const END: u8 = 0;
-    pub(super) const NO_OPERATION: u8 = 1;
-    pub(super) const MSS: u8 = 2;
-}
-
-/// Bytes of an MSS option, those of its kind and length among them.
-const MSS_LEN: u8 = 4;
+/// The kind of the MSS option (RFC 9293 §3.2).
+const MSS: u8 = 2;
 
 /// The MSS option of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,16 +86,8 @@ impl MssOption {
 
 /// Where among the options the value of the first MSS option is, if they are well-formed up to it.
 fn find_value(options: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    loop {
-        match (*options.get(at)?, options.get(at + 1)) {
-            (option::END, _) => return None,
-            (option::NO_OPERATION, _) => at += 1,
-            (option::MSS, Some(&MSS_LEN)) => return (at + 4 <= options.len()).then_some(at + 2),
-            (option::MSS, _) | (_, None | Some(0 | 1)) => return None,
-            (_, Some(&len)) => at += usize::from(len),
-        }
-    }
+    let first = tcp::options(options).find(|option| option.kind == MSS)?;
+    (first.value.len() == 2).then_some(first.at)
 }
 
 fn word(bytes: &[u8], at: usize) -> u16 {

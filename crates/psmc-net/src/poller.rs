@@ -5,7 +5,7 @@
 //! can be read (level-triggered epoll), so that nobody has to read until there is nothing left, and it keeps the time.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Instant;
@@ -27,6 +27,15 @@ pub enum Wakeup {
     Ready(u64),
     /// A [`Waker`] was woken.
     Alarm,
+}
+
+/// What is waited for on one descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wants {
+    /// Something to be read.
+    pub data: bool,
+    /// Room to write.
+    pub room: bool,
 }
 
 /// What one thread waits for.
@@ -67,13 +76,14 @@ impl Poller {
         Ok(self.epoll.add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, token))?)
     }
 
-    /// Waits for room to write, too, or no longer.
+    /// Waits for these things from here on. An error is told of even to who wants neither, for as long as there is one.
     ///
     /// # Errors
     /// It was never added.
-    pub fn set_wants_room(&self, descriptor: BorrowedFd<'_>, token: u64, wants: bool) -> io::Result<()> {
-        let room = if wants { EpollFlags::EPOLLOUT } else { EpollFlags::empty() };
-        Ok(self.epoll.modify(descriptor, &mut EpollEvent::new(EpollFlags::EPOLLIN | room, token))?)
+    pub fn set_wants(&self, descriptor: BorrowedFd<'_>, token: u64, wants: Wants) -> io::Result<()> {
+        let data = if wants.data { EpollFlags::EPOLLIN } else { EpollFlags::empty() };
+        let room = if wants.room { EpollFlags::EPOLLOUT } else { EpollFlags::empty() };
+        Ok(self.epoll.modify(descriptor, &mut EpollEvent::new(data | room, token))?)
     }
 
     /// Waits for this descriptor no longer.
@@ -103,6 +113,13 @@ impl Poller {
             }
             token => Wakeup::Ready(token),
         }))
+    }
+}
+
+/// A poller can be waited for by another one: there is something to be read while [`wait`](Poller::wait) would not wait.
+impl AsFd for Poller {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.0.as_fd()
     }
 }
 
@@ -137,7 +154,6 @@ impl Wake for Alarm {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd;
     use std::os::unix::net::UnixDatagram;
     use std::time::Duration;
 
@@ -166,10 +182,22 @@ mod tests {
         let mut poller = Poller::new().unwrap();
         let (one, _other) = UnixDatagram::pair().unwrap();
         poller.add(one.as_fd(), 7).unwrap();
-        poller.set_wants_room(one.as_fd(), 7, true).unwrap();
+        poller.set_wants(one.as_fd(), 7, Wants { data: true, room: true }).unwrap();
         assert_eq!(happened(&mut poller, None), [Wakeup::Ready(7)]);
-        poller.set_wants_room(one.as_fd(), 7, false).unwrap();
+        poller.set_wants(one.as_fd(), 7, Wants { data: true, room: false }).unwrap();
         assert_eq!(happened(&mut poller, Some(Instant::now())), []);
+    }
+
+    #[test]
+    fn who_wants_no_data_is_not_told_of_it() {
+        let mut poller = Poller::new().unwrap();
+        let (one, other) = UnixDatagram::pair().unwrap();
+        poller.add(one.as_fd(), 7).unwrap();
+        poller.set_wants(one.as_fd(), 7, Wants { data: false, room: false }).unwrap();
+        other.send(b"hello").unwrap();
+        assert_eq!(happened(&mut poller, Some(Instant::now())), []);
+        poller.set_wants(one.as_fd(), 7, Wants { data: true, room: false }).unwrap();
+        assert_eq!(happened(&mut poller, None), [Wakeup::Ready(7)]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use psmc_core::{SocketId, Transmit};
 use psmc_net::ipip::TunnelPort;
-use psmc_net::poller::Poller;
+use psmc_net::poller::{Poller, Wants};
 use psmc_net::stream::StreamPort;
 use psmc_net::udp::{self, RecvBatch, RecvMeta, SendError, SendFailure, UdpPort};
 
@@ -170,7 +170,7 @@ impl Port {
         };
         let (rest, sent) = send_all(socket, transmit, contents);
         let Some(from) = rest else { return sent };
-        if poller.set_wants_room(socket.as_fd(), self.id.0.into(), true).is_err() {
+        if poller.set_wants(socket.as_fd(), self.id.0.into(), Wants { data: true, room: true }).is_err() {
             // Nobody would say when there is room.
             return Sent::Dropped;
         }
@@ -191,7 +191,9 @@ impl Port {
                 self.stalled = Some(Stalled { transmit, contents });
             }
             // If it fails the poller tells of room once more, and there is nothing to be sent.
-            None => drop(poller.set_wants_room(socket.as_fd(), self.id.0.into(), false)),
+            None => {
+                drop(poller.set_wants(socket.as_fd(), self.id.0.into(), Wants { data: true, room: false }))
+            }
         }
         sent
     }

@@ -19,6 +19,7 @@ pub mod priority;
 pub mod probe;
 pub mod retry;
 pub mod sniffer;
+pub mod stack;
 pub mod stream;
 pub mod timed;
 pub mod tls;

@@ -126,6 +126,24 @@ impl Netlink {
         }
     }
 
+    /// Adds a rule by which the routes of what comes in through an interface are looked up in a table. Its priority is the table.
+    pub(super) async fn ask_for_those_from(
+        &self,
+        interface: &str,
+        is_v6: bool,
+        table: u8,
+    ) -> Result<(), NetlinkError> {
+        let mut request = self.handle.rule().add();
+        let message = request.message_mut();
+        message.header.family = if is_v6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
+        message.header.action = RuleAction::ToTable;
+        message.header.table = table;
+        message.attributes =
+            vec![RuleAttribute::Priority(table.into()), RuleAttribute::Iifname(interface.to_owned())];
+        let action = || format!("look up what comes from {interface} in table {table}");
+        request.execute().await.map_err(refused(action))
+    }
+
     async fn remove_rule(&self, rule: &Rule) -> Result<(), NetlinkError> {
         match self.handle.rule().del(message_of(rule)).execute().await {
             Err(error) if is_errno(&error, Errno::ENOENT) => Ok(()),

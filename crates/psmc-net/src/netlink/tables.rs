@@ -98,6 +98,26 @@ impl Netlink {
         Ok(changes)
     }
 
+    /// Has whatever comes in through an interface be for this host, wherever it should go, by a rule for packets from there and the
+    /// routes of a table of our own, which is below 256.
+    ///
+    /// # Errors
+    /// What the kernel says: that the rule is there already, or that it has no IPv6.
+    pub async fn take_all_from(&self, interface: &str, table: u8) -> Result<(), NetlinkError> {
+        let loopback = self.link_index("lo").await?;
+        for any in [IpAddr::from([0; 4]), IpAddr::from([0u16; 8])] {
+            let mut route = towards(IpNet::new_assert(any, 0));
+            route.header.table = table;
+            route.header.kind = RouteType::Local;
+            route.header.scope = RouteScope::Host;
+            route.attributes.push(RouteAttribute::Oif(loopback));
+            let request = self.handle.route().add(route);
+            request.execute().await.map_err(refused(|| format!("have {any}/0 be local in table {table}")))?;
+            self.ask_for_those_from(interface, any.is_ipv6(), table).await?;
+        }
+        Ok(())
+    }
+
     /// The routes of the main table that lead out of this host, without default routes.
     ///
     /// # Errors

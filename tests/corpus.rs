@@ -22,6 +22,7 @@ use psmc_wire::crypto::{Aead, TAG_LEN};
 use psmc_wire::datagram::{Header, Marks};
 use psmc_wire::frame::{
     AckHeader, DataFrame, FrameWriter, PacketRange, Part, PathStats, PathUse, PathUseFrame, RekeyFrame,
+    StreamControl, StreamFrame, StreamOpening, StreamOutcome,
 };
 use psmc_wire::hop::{HOP_HEADER_LEN, HOP_KEY_LEN, Hop, HopKey, write_hop_header};
 use psmc_wire::probe::ProbeTokens;
@@ -125,6 +126,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
         ("data", datagram(small_packets)),
         ("parts", datagram(parts)),
         ("path-management", datagram(path_management)),
+        ("streams", datagram(streams)),
     ];
     let messages = [
         ("hello", hello()),
@@ -230,6 +232,26 @@ fn path_management(writer: &mut FrameWriter<'_>) -> bool {
         && writer.path_use(standby)
         && writer.rekey(&RekeyFrame { regarding: Label(7), label: Label(8), public_key: [0x2a; 32] })
         && writer.rekeyed(&RekeyFrame { regarding: Label(8), label: Label(9), public_key: [0x2b; 32] })
+}
+
+fn streams(writer: &mut FrameWriter<'_>) -> bool {
+    let id = psmc_wire::StreamId(4);
+    let [client, server] =
+        ["10.77.0.2:50000", "192.168.10.7:443"].map(|address| address.parse().expect("an address"));
+    let opening = StreamOpening { client, server, dscp: 10 };
+    let said = [
+        StreamControl::Open { id, credit: 1 << 20, opening },
+        StreamControl::Answer { id, outcome: StreamOutcome::Open, credit: 1 << 20 },
+        StreamControl::Credit { id, limit: 3 << 20 },
+        StreamControl::Reset { id },
+    ];
+    let mut bytes = Vec::new();
+    let mut say = |said: &StreamControl| {
+        said.encode(&mut bytes);
+        writer.raw(&bytes)
+    };
+    said.iter().all(&mut say)
+        && writer.stream(&StreamFrame { id, offset: u32::MAX - 3, fin: true, bytes: b"the end" })
 }
 
 fn hello() -> Message {

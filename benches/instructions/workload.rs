@@ -307,6 +307,7 @@ pub(crate) fn site_with_peers(count: u64) -> Result<Site, Box<dyn Error>> {
             ordered_udp: false,
             udp_rate_limit: None,
             repair: RepairKind::Auto,
+            split: false,
             keepalive: Duration::from_secs(10),
         };
         site.add_peer(config, now)?;

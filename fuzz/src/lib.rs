@@ -265,6 +265,12 @@ fn survives_the_wire(frame: &Frame<'_>, room: &mut [u8]) {
         Frame::Rekey(frame) => writer.rekey(&frame),
         Frame::Rekeyed(frame) => writer.rekeyed(&frame),
         Frame::Data(data) => writer.data(&data),
+        Frame::Stream(bytes) => writer.stream(&bytes),
+        Frame::StreamControl(control) => {
+            let mut bytes = Vec::new();
+            control.encode(&mut bytes);
+            writer.raw(&bytes)
+        }
         Frame::Repair(repair) => return repair_survives_the_wire(&repair, room),
     };
     assert!(written, "no room for {frame:?}");

@@ -40,6 +40,7 @@ mod roaming;
 mod segments;
 mod shared;
 mod sla;
+mod split;
 mod stalls;
 mod stamp;
 mod standby;

@@ -38,7 +38,7 @@ pub use sla::{SlaAggregate, SlaCause, SlaFault, SlaIngress, SlaState, SlaStatus}
 pub use status::{
     Batches, Calls, ClassStatus, ConditionerStatus, ControlStatus, InvitationStatus, IpfixStatus, Marked,
     PathEcn, PathState, PathStatus, PeerPaths, PeerState, PeerStatus, QuotaStatus, RegistrationStatus,
-    SiteStatus, Status, WaitingPath,
+    SiteStatus, Status, StreamStatus, WaitingPath,
 };
 
 /// The protocol of psmcd.

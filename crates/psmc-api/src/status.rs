@@ -241,6 +241,9 @@ pub struct PeerStatus {
     /// what rate. Empty while flows are not judged.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unresponsive: BTreeMap<String, u64>,
+    /// TCP connections that the sites end; absent if they do not both do so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<StreamStatus>,
     /// The traffic classes of what is sent to the peer.
     #[serde(default)]
     pub classes: Vec<ClassStatus>,
@@ -264,6 +267,25 @@ pub struct WaitingPath {
     pub why: String,
     /// For how long.
     pub since_s: f64,
+}
+
+/// TCP connections that this site and a peer end, and carry as streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamStatus {
+    /// How many there are.
+    pub open: u64,
+    /// How many of clients at this site there have been.
+    pub opened: u64,
+    /// How many of clients at the peer there have been.
+    pub accepted: u64,
+    /// How many of these could not be had.
+    pub refused: u64,
+    /// How many have ended before their time.
+    pub reset: u64,
+    /// Their bytes, sent.
+    pub tx_bytes: u64,
+    /// Their bytes, received.
+    pub rx_bytes: u64,
 }
 
 /// About one traffic class.

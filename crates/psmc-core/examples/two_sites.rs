@@ -191,6 +191,7 @@ fn peer_config(end: usize) -> PeerConfig {
         ordered_udp: false,
         udp_rate_limit: None,
         repair: RepairKind::default(),
+        split: false,
         keepalive: Duration::from_secs(10),
     }
 }

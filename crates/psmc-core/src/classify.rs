@@ -99,6 +99,25 @@ pub(crate) fn classify(packet: &[u8], key: [u64; 2]) -> Result<Classified, BadPa
     }
 }
 
+/// What packets of a TCP connection have that go from one end to the other; see [`classify`] for the key.
+pub(crate) fn of_tcp(source: SocketAddr, destination: SocketAddr, dscp: u8, key: [u64; 2]) -> Classified {
+    let flow = hash_of_tcp(source, destination, key);
+    let ports = [source.port(), destination.port()];
+    let upper = Upper::of_tcp(ports);
+    Classified {
+        source: source.ip(),
+        destination: destination.ip(),
+        protocol: upper.protocol,
+        dscp,
+        ports: Some(ports),
+        is_ce: false,
+        flow,
+        bucket: Bucket::of_hash(flow),
+        ordered: true,
+        quic: QuicHint::No,
+    }
+}
+
 /// The source address of `packet`, after the same checks of its header.
 pub(crate) fn source(packet: &[u8]) -> Result<IpAddr, BadPacket> {
     addresses(packet).map(|(source, _)| source)

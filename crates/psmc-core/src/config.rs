@@ -94,6 +94,8 @@ pub struct PeerConfig {
     pub udp_rate_limit: Option<u64>,
     /// What happens to packets that a path has lost.
     pub repair: RepairKind,
+    /// Whether TCP connections are ended at the sites, of classes that say nothing else, if the peer agrees.
+    pub split: bool,
     /// A path without traffic is probed this often, which also keeps NAT bindings alive.
     pub keepalive: Duration,
 }

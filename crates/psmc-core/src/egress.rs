@@ -10,8 +10,8 @@ mod protection;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use psmc_wire::frame::{PART_OVERHEAD, Part};
-use psmc_wire::{Bucket, BufPool, FlowSeq, PacketBuf};
+use psmc_wire::frame::{DATA_OVERHEAD, PART_OVERHEAD, Part, STREAM_OVERHEAD};
+use psmc_wire::{Bucket, BufPool, FlowSeq, PacketBuf, StreamId};
 
 use crate::classify::{ClassConfig, ClassId, RepairKind, classify};
 use crate::condition::Precedence;
@@ -53,12 +53,38 @@ pub(crate) enum Role {
     Copy { resent: bool },
     /// A repair of a group of packets, whose first one has its place.
     Repair,
+    /// Bytes of a stream.
+    Stream(StreamPart),
+    /// A whole frame about a stream, with the serial of the session's streams.
+    StreamControl(u8),
+}
+
+/// Which bytes of which stream are in a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StreamPart {
+    pub(crate) id: StreamId,
+    /// Of the first of them, low 32 bits.
+    pub(crate) offset: u32,
+    /// Whether the stream ends behind them.
+    pub(crate) fin: bool,
+    /// The serial of the session's streams: those of a peer that has lost its state are of no use to it any more.
+    pub(crate) serial: u8,
 }
 
 impl Role {
     /// Whether it is sent again when a path has lost it.
     pub(crate) fn is_resent(self) -> bool {
-        matches!(self, Self::Packet(RepairKind::Auto | RepairKind::Resend))
+        matches!(self, Self::Packet(RepairKind::Auto | RepairKind::Resend)) || self.is_of_stream()
+    }
+
+    /// Whether it is an inner packet, or a part of one.
+    pub(crate) fn is_packet(self) -> bool {
+        matches!(self, Self::Packet(_) | Self::Copy { .. })
+    }
+
+    /// Whether it belongs to a stream: then it waits for as long as the session lasts, and arrives.
+    pub(crate) fn is_of_stream(self) -> bool {
+        matches!(self, Self::Stream(_) | Self::StreamControl(_))
     }
 
     /// Whether it is worth waiting for what is missing before it.
@@ -72,7 +98,7 @@ impl Role {
         match self {
             Self::Repair => false,
             Self::Packet(RepairKind::Fec) => others.all(|other| other != self),
-            Self::Packet(_) | Self::Copy { .. } => true,
+            Self::Packet(_) | Self::Copy { .. } | Self::Stream(_) | Self::StreamControl(_) => true,
         }
     }
 }
@@ -83,7 +109,8 @@ impl Queued {
         let mut packet = pool.take();
         packet.fill(self.packet.packet());
         packet.set_checksum(self.packet.checksum());
-        let (role, marked, flow) = (Role::Copy { resent }, Marked::default(), FlowRef::default());
+        let role = if self.role.is_of_stream() { self.role } else { Role::Copy { resent } };
+        let (marked, flow) = (Marked::default(), FlowRef::default());
         Self { packet, role, marked, flow, ..*self }
     }
 
@@ -100,7 +127,17 @@ impl Queued {
 
     /// The bytes it takes in a datagram beyond what every frame with data takes.
     pub(crate) fn len_in_frame(&self) -> usize {
-        self.packet.len() + if self.part.is_some() { PART_OVERHEAD } else { 0 }
+        let more = match self.role {
+            Role::Stream(_) => STREAM_OVERHEAD - DATA_OVERHEAD,
+            Role::StreamControl(_) | Role::Repair => 0,
+            Role::Packet(_) | Role::Copy { .. } => self.part.map_or(0, |_| PART_OVERHEAD),
+        };
+        self.packet.len() + more
+    }
+
+    /// The bytes by which it makes its queue longer. Of a stream only a few wait here, the others in the stream.
+    fn bulk(&self) -> u32 {
+        if self.role.is_of_stream() { 0 } else { u32::try_from(self.packet.len()).unwrap_or(u32::MAX) }
     }
 }
 
@@ -269,7 +306,7 @@ impl EgressQueue {
     /// Adds a packet at the end of its flow. If that makes the queue too long, the flow with the largest
     /// backlog loses its first packets; their buffers go back to `pool`.
     pub(crate) fn push(&mut self, packet: Queued, pool: &mut BufPool) {
-        if self.classes.is_empty() {
+        if !packet.role.is_of_stream() && (self.classes.is_empty() || self.oldest.is_none()) {
             self.oldest = Some(packet.queued_at);
         }
         if self.classes.is_empty() && self.heads().next().is_none() {
@@ -285,6 +322,12 @@ impl EgressQueue {
             let lane = self.lane_of(packet.class);
             self.lanes[lane].returned.push_front(packet);
         }
+    }
+
+    /// Has a packet go before all that paths have not given back.
+    pub(crate) fn push_urgent(&mut self, packet: Queued) {
+        let lane = self.lane_of(packet.class);
+        self.lanes[lane].returned.push_back(packet);
     }
 
     /// The same for packets that have left and are sent again.
@@ -416,10 +459,12 @@ impl EgressQueue {
     /// Gives packets that have waited too long back to `pool`.
     pub(crate) fn drop_stale(&mut self, now: Instant, pool: &mut BufPool) {
         let is_stale = |since: Instant| since + MAX_AGE <= now;
+        let may_go = |packet: &Queued, since: Instant| !packet.role.is_of_stream() && is_stale(since);
         for lane in &mut self.lanes {
             let returned =
-                std::iter::from_fn(|| lane.returned.pop_front_if(|packet| is_stale(packet.queued_at)));
-            let staged = lane.staged.take_if(|(_, since)| is_stale(*since)).map(|(packet, _)| packet);
+                std::iter::from_fn(|| lane.returned.pop_front_if(|packet| may_go(packet, packet.queued_at)));
+            let staged = lane.staged.take_if(|(packet, since)| may_go(packet, *since));
+            let staged = staged.map(|(packet, _)| packet);
             for stale in returned.chain(staged) {
                 self.dropped += 1;
                 note_loss(self.classes.losses(), &stale);
@@ -428,7 +473,7 @@ impl EgressQueue {
             }
         }
         if self.oldest.is_some_and(is_stale) {
-            self.oldest = self.classes.drop_stale(|packet| is_stale(packet.queued_at), pool);
+            self.oldest = self.classes.drop_stale(|packet| may_go(packet, packet.queued_at), pool);
         }
     }
 
@@ -444,8 +489,11 @@ impl EgressQueue {
 
     /// When the oldest packet will have waited too long, or earlier.
     pub(crate) fn stale_at(&self) -> Option<Instant> {
-        let returned = |lane: &Lane| lane.returned.front().map(|front| front.queued_at);
-        let staged = |lane: &Lane| lane.staged.as_ref().map(|(_, since)| *since);
+        let may_go = |packet: &Queued| !packet.role.is_of_stream();
+        let returned =
+            |lane: &Lane| lane.returned.front().filter(|front| may_go(front)).map(|front| front.queued_at);
+        let staged =
+            |lane: &Lane| lane.staged.as_ref().filter(|(packet, _)| may_go(packet)).map(|(_, since)| *since);
         let oldest = self.oldest.filter(|_| !self.classes.is_empty());
         let in_lanes = self.lanes.iter().flat_map(|lane| [returned(lane), staged(lane)]);
         in_lanes.chain([oldest]).flatten().min().map(|at| at + MAX_AGE)

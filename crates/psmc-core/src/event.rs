@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use ipnet::IpNet;
-use psmc_wire::PathId;
 use psmc_wire::control::CloseReason;
 use psmc_wire::counts::Counts;
+use psmc_wire::frame::{StreamOpening, StreamOutcome};
+use psmc_wire::{PathId, StreamId};
 
 use crate::ids::{ConnectionId, PeerId};
 use crate::path::PathState;
@@ -105,6 +106,15 @@ pub enum Event {
         /// That.
         counts: Box<Counts>,
     },
+    /// Something happened to a stream.
+    Stream {
+        /// The peer.
+        peer: PeerId,
+        /// The stream.
+        stream: StreamId,
+        /// What.
+        event: StreamEvent,
+    },
     /// The peer's address on a path has changed.
     PathMoved {
         /// The peer.
@@ -112,4 +122,19 @@ pub enum Event {
         /// The path.
         path: PathId,
     },
+}
+
+/// What happened to a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamEvent {
+    /// The peer has opened it: [answer](crate::StreamHandle::answer) once it is known what becomes of the connection.
+    Opened(StreamOpening),
+    /// The peer has answered. Unless the connection stands, the stream has ended.
+    Answered(StreamOutcome),
+    /// There is something to [take](crate::StreamHandle::chunks), or the end; not told again before all was taken.
+    Readable,
+    /// There is room again, after there was [none](crate::StreamHandle::room).
+    Writable,
+    /// It has ended before its time.
+    Reset,
 }

@@ -47,6 +47,7 @@ mod site;
 mod slab;
 mod split;
 mod status;
+mod streams;
 mod tap;
 
 pub use batch::{Batch, MAX_BATCH_BYTES, MAX_SEGMENTS, PathAddress, SocketId, Transmit};
@@ -59,7 +60,7 @@ pub use config::{
 };
 pub use congestion::CongestionConfig;
 pub use egress::{ClassStatus, QueueCounters};
-pub use event::Event;
+pub use event::{Event, StreamEvent};
 pub use flows::{FlowConfig, FlowCounts, FlowEnd, FlowId, FlowRecord};
 pub use ids::{ConnectionId, PeerId};
 pub use mss::ClampMss;
@@ -70,9 +71,10 @@ pub use repair::RepairCounters;
 pub use samples::{Sample, Samples};
 pub use session::{
     DatagramOrigin, MAX_PATHS, PathError, PathHandle, PeerHandle, Refusal, SessionCounters, SilentPath,
-    TcpFlow,
+    StreamError, StreamHandle, TcpFlow,
 };
 pub use site::{PeerError, Site};
 pub use split::AssemblyCounters;
 pub use status::{PathStatus, PeerStatus, RefusalCounters};
+pub use streams::{StreamCounters, StreamStatus};
 pub use tap::{Passage, TapConfig, Tapped};

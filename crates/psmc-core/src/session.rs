@@ -13,6 +13,7 @@ mod renewal;
 mod repair;
 mod seen;
 mod standing;
+mod streams;
 mod transmit;
 mod udp_limit;
 mod via;
@@ -24,9 +25,10 @@ use psmc_wire::frame::PathUseFrame;
 use psmc_wire::ids::BUCKETS;
 use psmc_wire::{Bucket, FlowSeq, Incarnation, PathId};
 
-pub use handle::{PathHandle, PeerHandle, TcpFlow};
+pub use handle::{PathHandle, PeerHandle, StreamHandle, TcpFlow};
 pub use paths::{PathError, SilentPath};
 pub use receive::{DatagramOrigin, Refusal};
+pub use streams::StreamError;
 
 use crate::classify::{ClassId, QuicFlows};
 use crate::clock::SessionClock;
@@ -44,6 +46,7 @@ use crate::roster::Roster;
 use crate::scheduler::{self, Scheduler};
 use crate::shared::Shared;
 use crate::split::{Assembly, AssemblyCounters};
+use crate::streams::Streams;
 use control::Control;
 use counts::Questions;
 use losses::Losses;
@@ -102,6 +105,10 @@ pub(crate) struct Session {
     trial: Trial,
     /// What the peer says that it is.
     peer_software: Option<String>,
+    streams: Streams,
+    /// Whether the peer has said that it carries streams, and whether this site has said so to the peer.
+    peer_takes_streams: bool,
+    said_streams: bool,
     sequences: Sequences,
     scheduler: Box<dyn Scheduler>,
     pins: Pins,
@@ -163,6 +170,7 @@ struct Scratch {
     acked: Settled,
     lost: Settled,
     recovered: Vec<Recovered>,
+    frame: Vec<u8>,
 }
 
 /// The next sequence number of each bucket; allocated with the first packet.
@@ -236,6 +244,9 @@ impl Session {
             losses: Losses::default(),
             trial: Trial::default(),
             peer_software: None,
+            streams: Streams::new(config.smaller_key),
+            peer_takes_streams: false,
+            said_streams: false,
             sequences: Sequences::default(),
             scheduler: scheduler::build(config.scheduler, config.bad_path_rule),
             pins: Pins::default(),

@@ -1,6 +1,7 @@
 //! A site: the whole engine, all peers and paths, without a socket or a clock.
 
 mod settings;
+mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};

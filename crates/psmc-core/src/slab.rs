@@ -16,6 +16,13 @@ impl Default for Fifo {
     }
 }
 
+impl Fifo {
+    /// Whether it has no packet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+}
+
 /// The packets of all queues, linked by index. It grows to the largest number of packets that ever waited, and
 /// from then on nothing is allocated.
 #[derive(Debug)]

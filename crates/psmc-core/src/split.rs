@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use psmc_wire::frame::{DataFrame, PART_OVERHEAD, Part};
+use psmc_wire::frame::{DATA_OVERHEAD, DataFrame, PART_OVERHEAD, Part, STREAM_OVERHEAD};
 use psmc_wire::{Bucket, BufPool, FlowSeq, PacketBuf};
 
-use crate::egress::{Queued, Role};
+use crate::egress::{Queued, Role, StreamPart};
 use crate::flows::FlowRef;
 
 /// Makes `first` fit where a whole packet has room for `room` bytes: what is too much is taken off its end and
@@ -15,8 +15,14 @@ use crate::flows::FlowRef;
 /// which there are no parts.
 pub(crate) fn cut(first: &mut Queued, room: usize, pool: &mut BufPool) -> Option<Queued> {
     let len = first.packet.len();
-    if first.len_in_frame() <= room || first.role == Role::Repair {
+    if first.len_in_frame() <= room {
         return None;
+    }
+    match first.role {
+        Role::Stream(part) => return cut_stream(first, part, room, pool),
+        // Shorter than any datagram.
+        Role::Repair | Role::StreamControl(_) => return None,
+        Role::Packet(_) | Role::Copy { .. } => {}
     }
     let kept = u16::try_from(room.checked_sub(PART_OVERHEAD)?).ok().filter(|&kept| kept > 0)?;
     let whole = Part { offset: 0, total: u16::try_from(len).ok()? };
@@ -29,6 +35,17 @@ pub(crate) fn cut(first: &mut Queued, room: usize, pool: &mut BufPool) -> Option
     let part = Some(Part { offset: offset + kept, total });
     // It counts once, for the flow of its first part.
     Some(Queued { packet, part, flow: FlowRef::default(), ..*first })
+}
+
+/// The same for bytes of a stream, whose places are known by themselves.
+fn cut_stream(first: &mut Queued, part: StreamPart, room: usize, pool: &mut BufPool) -> Option<Queued> {
+    let kept = room.checked_sub(STREAM_OVERHEAD - DATA_OVERHEAD).filter(|&kept| kept > 0)?;
+    let mut packet = pool.take();
+    packet.fill(&first.packet.packet()[kept..]);
+    first.packet.set_len(kept);
+    first.role = Role::Stream(StreamPart { fin: false, ..part });
+    let offset = part.offset.wrapping_add(u32::try_from(kept).ok()?);
+    Some(Queued { packet, role: Role::Stream(StreamPart { offset, ..part }), ..*first })
 }
 
 /// A packet is given up when it is not complete after this time: so long does a sender keep the rest of it, and so

@@ -16,6 +16,7 @@ use crate::police::PoliceCounters;
 use crate::reorder::ReorderCounters;
 use crate::session::{Refusal, Session, SessionCounters};
 use crate::split::AssemblyCounters;
+use crate::streams::StreamCounters;
 
 /// How often each refusal happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,6 +85,10 @@ pub struct PeerStatus {
     pub reorder: ReorderCounters,
     /// What became of flows that lose much, since these are judged; `None` if they are not.
     pub police: Option<PoliceCounters>,
+    /// What streams have done; `None` if the sites do not both carry them.
+    pub streams: Option<StreamCounters>,
+    /// How many there are.
+    pub open_streams: usize,
     /// The paths, by id.
     pub paths: Vec<PathStatus>,
 }
@@ -174,6 +179,8 @@ impl Session {
             classes: self.classes(),
             counters: self.counters(),
             assembly: self.assembly_counters(),
+            streams: self.stream_counters(),
+            open_streams: self.open_streams(),
             reorder: self.reorder_counters(),
             police: self.police_counters(),
             paths: self.paths().iter().map(|path| path.status(self.coupling.group_of(path.id))).collect(),

@@ -222,7 +222,9 @@ fn the_documents_datagrams_are_opened_whatever_relays_may_change() {
             | Frame::PathUse(_)
             | Frame::Rekey(_)
             | Frame::Rekeyed(_)
-            | Frame::Repair(_) => None,
+            | Frame::Repair(_)
+            | Frame::Stream(_)
+            | Frame::StreamControl(_) => None,
         });
         assert_eq!(packets.collect::<Vec<_>>(), [document.block("inner-packet")]);
     }

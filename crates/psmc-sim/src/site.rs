@@ -3,6 +3,7 @@
 mod control;
 mod engine;
 mod flights;
+mod splits;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};

@@ -14,13 +14,12 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 pub use congestion::CongestionControl;
-pub(crate) use tcp::{Settings, Tcp};
+pub(crate) use tcp::{Birth, Settings, Tcp, refusal};
 
 use crate::agenda::Agenda;
 use crate::network::Network;
 use crate::packet::Packet;
 use crate::world::{HostId, LinkId, SiteId, TrafficId};
-use tcp::{Birth, refusal};
 
 /// The first port for connections that nobody gave one (RFC 6335 §6).
 const FIRST_EPHEMERAL: u16 = 49152;

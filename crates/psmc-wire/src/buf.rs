@@ -75,6 +75,15 @@ impl PacketBuf {
         self.continues = false;
     }
 
+    /// Appends `bytes` to what is in the buffer, if there is room for all of them. Says whether there was.
+    pub fn extend(&mut self, bytes: &[u8]) -> bool {
+        let start = HEADROOM + self.len;
+        let Some(room) = self.storage.get_mut(start..start + bytes.len()) else { return false };
+        room.copy_from_slice(bytes);
+        self.len += bytes.len();
+        true
+    }
+
     /// What is in the packet's checksum field.
     #[must_use]
     pub fn checksum(&self) -> Checksum {

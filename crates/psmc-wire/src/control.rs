@@ -67,6 +67,15 @@ impl Capabilities {
     /// The key exchange within a session.
     pub const REKEY: Self = Self(1);
 
+    /// Byte streams, in which the sender ends TCP connections, and lets its peer do so.
+    pub const STREAMS: Self = Self(2);
+
+    /// These and `others`.
+    #[must_use]
+    pub fn with(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
     /// Whether all that are in `others` are in these, too.
     #[must_use]
     pub fn contains(self, others: Self) -> bool {

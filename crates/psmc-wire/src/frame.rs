@@ -1,6 +1,7 @@
 //! The frames inside a datagram: reading them as views, writing them into a datagram under construction.
 
 mod read;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -9,6 +10,9 @@ use crate::crypto::EXCHANGE_KEY_LEN;
 use crate::fields::{Malformed, Reader};
 use crate::ids::{Bucket, FlowSeq, Label, PacketNumber, PathId};
 pub use read::{AckFrame, AckRanges, DataFrame, Frame, Frames};
+pub use stream::{
+    STREAM_OVERHEAD, STREAM_OVERHEAD_WITH_LENGTH, StreamControl, StreamFrame, StreamOpening, StreamOutcome,
+};
 pub use write::FrameWriter;
 
 /// Bytes of a data frame in front of its packet when it is the last frame of its datagram (no length field).

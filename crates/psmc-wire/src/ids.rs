@@ -17,6 +17,11 @@ impl fmt::Display for PathId {
     }
 }
 
+/// A byte stream of a session. Even ids are opened by the site with the smaller public key, odd ones by the other; they
+/// ascend, and are not used again while the session lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u32);
+
 /// Chosen anew, at random and never zero, whenever a site starts a session from nothing.
 ///
 /// Two sites go on with their numbers and windows over a new control connection only if each still is in
@@ -73,7 +78,7 @@ impl PacketNumber {
 pub const BUCKETS: u16 = 4096;
 
 /// A set of inner flows that share one sequence: a hash of the 5-tuple, below [`BUCKETS`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bucket(u16);
 
 impl Bucket {

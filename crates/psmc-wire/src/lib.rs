@@ -20,5 +20,5 @@ pub mod relay;
 
 pub use buf::{BufPool, HEADROOM, PacketBuf};
 pub use fields::Malformed;
-pub use ids::{Bucket, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId};
+pub use ids::{Bucket, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId, StreamId};
 pub use ip::transport::Checksum;

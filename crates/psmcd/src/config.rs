@@ -36,7 +36,7 @@ pub use psmc_toml::{Complaint, ConfigError};
 pub use value::{
     AllowedNet, BindAddress, Congestion, DEFAULT_KEEPALIVE, DIRECTION, DnsName, Endpoint, Exclusion,
     FITTED_LEAST_MTU, FITTED_MOST_MTU, Host, InterfaceName, LinkMtu, Listen, Name, Port, Rate, RoutePolicy,
-    SCHEDULER, SocketPath, TIER, Transport, USED_BYTES, ValueError, Weight,
+    SCHEDULER, SocketPath, TIER, Tcp, Transport, USED_BYTES, ValueError, Weight,
 };
 
 /// Most paths that one peer can have. Nobody has sixty-four uplinks, and every path costs probes and an anti-replay window.

@@ -42,6 +42,7 @@ pub mod settings;
 mod sla;
 mod specs;
 mod speedtests;
+mod splits;
 mod status;
 mod streams;
 mod tasks;
@@ -61,6 +62,7 @@ use std::time::Duration;
 use psmc_net::keys::PublicKey;
 use psmc_net::local;
 use psmc_net::netlink::NetlinkError;
+use psmc_net::stack::StackError;
 use psmc_net::tls::tcp::TcpError;
 use psmc_net::tun::TunError;
 use psmc_service::daemon::{self, Signals, SystemError, Told};
@@ -88,6 +90,9 @@ pub enum DaemonError {
     /// There is no TUN device.
     #[error("cannot create the tunnel interface")]
     Tun(#[from] TunError),
+    /// There is no TCP stack to end connections on.
+    #[error("cannot end TCP connections (tcp = \"split\")")]
+    Stack(#[from] StackError),
     /// The UDP port can't be had.
     #[error("cannot receive datagrams")]
     Port(#[from] PortError),

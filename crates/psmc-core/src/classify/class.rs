@@ -35,6 +35,8 @@ pub struct ClassConfig {
     pub queue_protection: bool,
     /// The paths that its packets prefer.
     pub paths: PathPreference,
+    /// Whether its TCP connections are ended at the sites, if not what the peer is configured with.
+    pub split: Option<bool>,
 }
 
 /// Which paths packets of a class prefer, by the names of paths, whichever site has opened them.
@@ -153,6 +155,7 @@ impl ClassConfig {
             conditioning: None,
             queue_protection: false,
             paths: PathPreference::default(),
+            split: None,
         }
     }
 
@@ -250,6 +253,16 @@ impl Classes {
     /// What happens to packets of a class that a path loses, if the class says so.
     pub(crate) fn repair(&self, class: ClassId) -> Option<RepairKind> {
         self.list.get(class.index()).and_then(|config| config.repair)
+    }
+
+    /// Whether TCP connections of a class are ended at the sites, if the class says so.
+    pub(crate) fn splits(&self, class: ClassId) -> Option<bool> {
+        self.list.get(class.index()).and_then(|config| config.split)
+    }
+
+    /// Whether those of any class are.
+    pub(crate) fn split_any(&self) -> bool {
+        self.list.iter().any(|config| config.split == Some(true))
     }
 
     /// Whether packets of a class wait rather than take paths that it does not prefer.

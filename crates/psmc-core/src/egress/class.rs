@@ -82,14 +82,16 @@ impl ClassQueue {
         }
         let index = queue_of(packet.bucket);
         let flow = &mut self.flows[usize::from(index)];
-        flow.sparse = flow.backlog == 0 && flow.codel.has_paused(SPARSE, packet.queued_at);
-        flow.backlog += len_of(&packet);
+        flow.sparse = flow.packets.is_empty() && flow.codel.has_paused(SPARSE, packet.queued_at);
+        flow.backlog += packet.bulk();
         flow.codel.on_packet(packet.queued_at);
         self.packets += 1;
         self.bytes += u64::from(len_of(&packet));
         store.fattest.set(self.first_flow + index, flow.backlog);
-        store.memory += packet.packet.capacity();
-        store.bytes += u64::from(len_of(&packet));
+        if !packet.role.is_of_stream() {
+            store.memory += packet.packet.capacity();
+            store.bytes += u64::from(len_of(&packet));
+        }
         store.packets.push(&mut flow.packets, packet);
         self.turns.join(index, params.turn(), &mut self.flows);
     }
@@ -145,6 +147,7 @@ impl ClassQueue {
 
     /// Drops the first packet of a flow, of which there were too many.
     pub(super) fn drop_for_room(&mut self, flow: u16, store: &mut Store, pool: &mut BufPool) {
+        self.pass_over_streams(flow, store);
         if let Some(packet) = self.take_head(flow, store) {
             self.counters.dropped_full += 1;
             note_loss(&mut store.losses, &packet);
@@ -162,9 +165,11 @@ impl ClassQueue {
     ) -> Option<Instant> {
         let mut oldest = None;
         for index in (0..QUEUES).take(self.flows.len()) {
+            self.pass_over_streams(index, store);
             while let Some(head) = store.packets.first(&self.flows[usize::from(index)].packets) {
                 if !is_stale(head) {
-                    oldest = oldest.into_iter().chain([head.queued_at]).min();
+                    let since = Some(head.queued_at).filter(|_| !head.role.is_of_stream());
+                    oldest = oldest.into_iter().chain(since).min();
                     break;
                 }
                 let stale = self.take_head(index, store);
@@ -182,7 +187,7 @@ impl ClassQueue {
     /// Whether the packet of the flow that has left last came by itself, and no other has come since.
     pub(super) fn is_alone(&self, bucket: Bucket) -> bool {
         let flow = self.flows.get(usize::from(queue_of(bucket)));
-        flow.is_some_and(|flow| flow.sparse && flow.backlog == 0)
+        flow.is_some_and(|flow| flow.sparse && flow.packets.is_empty())
     }
 
     /// Packets and bytes that wait.
@@ -209,6 +214,9 @@ impl ClassQueue {
                 self.flows[usize::from(index)].codel.on_empty();
                 return None;
             };
+            if packet.role.is_of_stream() {
+                return Some(packet);
+            }
             let flow = &mut self.flows[usize::from(index)];
             if !flow.codel.judge(packet.queued_at, flow.backlog, params, now) {
                 return Some(packet);
@@ -224,14 +232,27 @@ impl ClassQueue {
         }
     }
 
+    /// Puts what belongs to streams behind the packets of a flow that share its queue, if there are any. Streams mind no order.
+    fn pass_over_streams(&mut self, index: u16, store: &mut Store) {
+        while let flow = &mut self.flows[usize::from(index)]
+            && flow.backlog > 0
+            && store.packets.first(&flow.packets).is_some_and(|head| head.role.is_of_stream())
+            && let Some(packet) = store.packets.pop(&mut flow.packets)
+        {
+            store.packets.push(&mut flow.packets, packet);
+        }
+    }
+
     fn take_head(&mut self, index: u16, store: &mut Store) -> Option<Queued> {
         let flow = &mut self.flows[usize::from(index)];
         let packet = store.packets.pop(&mut flow.packets)?;
-        flow.backlog -= len_of(&packet);
+        flow.backlog -= packet.bulk();
         self.packets -= 1;
         self.bytes -= u64::from(len_of(&packet));
-        store.memory -= packet.packet.capacity();
-        store.bytes -= u64::from(len_of(&packet));
+        if !packet.role.is_of_stream() {
+            store.memory -= packet.packet.capacity();
+            store.bytes -= u64::from(len_of(&packet));
+        }
         store.fattest.set(self.first_flow + index, flow.backlog);
         Some(packet)
     }

@@ -124,6 +124,9 @@ impl ClassQueues {
 
     /// Puts a packet of a flow that builds a queue in a protected class among those of no class.
     fn protect(&mut self, packet: &mut Queued) {
+        if packet.role.is_of_stream() {
+            return;
+        }
         let Some((rest, classes)) = self.classes.split_first_mut() else { return };
         let Some(class) = packet.class.index().checked_sub(1).and_then(|index| classes.get_mut(index)) else {
             return;

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use psmc_wire::crypto::TAG_LEN;
 use psmc_wire::datagram::{HEADER_LEN, Marks, TIMESTAMP_LEN};
-use psmc_wire::frame::{DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH, DataFrame, FrameWriter, PADDING};
+use psmc_wire::frame::{
+    DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH, DataFrame, FrameWriter, PADDING, StreamFrame,
+};
 use psmc_wire::ip::Ecn;
 
 use super::sent::{SentDatagram, UNKNOWN_QUEUE};
@@ -13,7 +15,7 @@ use super::{Path, PathState, on_wire};
 use crate::batch::Batch;
 use crate::clock::{SessionClock, timestamp_of};
 use crate::condition::Precedence;
-use crate::egress::{Queued, Role};
+use crate::egress::{Queued, Role, StreamPart};
 use crate::keys::{ExchangeFrame, SealingKey};
 
 /// A datagram with room for at least this much behind a packet is worth being shared with the next one: a bare
@@ -306,11 +308,7 @@ fn fill_data(
     packets: &mut Vec<Queued>,
 ) -> usize {
     while let Some(queued) = outbox.pop_front() {
-        let packet = queued.packet.packet();
-        let seq = queued.seq.unwrap_or_default();
-        let Queued { bucket, ordered, role, precedence, part, .. } = queued;
-        let (repaired, checksum) = (role.promises_more(), queued.packet.checksum());
-        let frame = DataFrame { bucket, seq, ordered, repaired, checksum, part, packet };
+        let Queued { role, precedence, .. } = queued;
         let is_repair = role == Role::Repair;
         let others = || packets.iter().map(|packet| packet.role).chain([role]);
         // All of a datagram is dropped together.
@@ -319,13 +317,12 @@ fn fill_data(
         let next = next.map_or(usize::MAX, Queued::len_in_frame);
         let behind = writer.remaining().checked_sub(DATA_OVERHEAD_WITH_LENGTH + queued.len_in_frame());
         if behind.is_some_and(|behind| next <= behind && next.max(WORTH_SHARING) + DATA_OVERHEAD <= behind) {
-            writer.data(&frame);
+            write_data(&queued, &mut writer);
             packets.push(queued);
             continue;
         }
         let before = writer.len();
-        let last = if is_repair { writer.last_repair(bucket, seq, packet) } else { writer.last_data(&frame) };
-        return match last {
+        return match write_last(&queued, writer) {
             Some(len) => {
                 packets.push(queued);
                 len
@@ -337,4 +334,41 @@ fn fill_data(
         };
     }
     writer.len()
+}
+
+/// The frame of an inner packet, or of a part of one.
+fn data_frame(queued: &Queued) -> DataFrame<'_> {
+    DataFrame {
+        bucket: queued.bucket,
+        seq: queued.seq.unwrap_or_default(),
+        ordered: queued.ordered,
+        repaired: queued.role.promises_more(),
+        checksum: queued.packet.checksum(),
+        part: queued.part,
+        packet: queued.packet.packet(),
+    }
+}
+
+fn stream_frame(part: StreamPart, queued: &Queued) -> StreamFrame<'_> {
+    StreamFrame { id: part.id, offset: part.offset, fin: part.fin, bytes: queued.packet.packet() }
+}
+
+/// Writes a packet behind which others follow, for which there is room.
+fn write_data(queued: &Queued, writer: &mut FrameWriter<'_>) {
+    match queued.role {
+        Role::Stream(part) => writer.stream(&stream_frame(part, queued)),
+        Role::StreamControl(_) => writer.raw(queued.packet.packet()),
+        Role::Packet(_) | Role::Copy { .. } | Role::Repair => writer.data(&data_frame(queued)),
+    };
+}
+
+/// Writes the last packet of a datagram, if there is room; says how long the datagram is then.
+fn write_last(queued: &Queued, mut writer: FrameWriter<'_>) -> Option<usize> {
+    let packet = queued.packet.packet();
+    match queued.role {
+        Role::Stream(part) => writer.last_stream(&stream_frame(part, queued)),
+        Role::StreamControl(_) => writer.raw(packet).then(|| writer.len()),
+        Role::Repair => writer.last_repair(queued.bucket, queued.seq.unwrap_or_default(), packet),
+        Role::Packet(_) | Role::Copy { .. } => writer.last_data(&data_frame(queued)),
+    }
 }

@@ -127,6 +127,7 @@ impl Session {
         }
         shared.release_labels(self.control.take_void_labels());
         shared.release_labels(self.keys.clear());
+        self.end_streams(shared);
         self.egress.clear(&mut shared.pool);
         self.forget_repairs(shared);
     }
@@ -144,6 +145,8 @@ impl Session {
 
     fn say_hello(&mut self, id: ConnectionId, shared: &mut Shared) {
         let incarnation = self.incarnation;
+        self.said_streams = self.takes_streams(shared);
+        let streams = if self.said_streams { Capabilities::STREAMS } else { Capabilities::default() };
         let Some(connection) = self.control.get_mut(id) else {
             return;
         };
@@ -154,7 +157,7 @@ impl Session {
             aead: shared.aead,
             mtu: shared.mtu,
             name: shared.name.clone(),
-            capabilities: Capabilities::REKEY,
+            capabilities: Capabilities::REKEY.with(streams),
         };
         shared.messages.push_back((id, Message::Hello(hello)));
     }
@@ -190,6 +193,7 @@ impl Session {
             (Aead::Aes256Gcm, Aead::Aes256Gcm) => Aead::Aes256Gcm,
             (Aead::ChaCha20Poly1305, _) | (_, Aead::ChaCha20Poly1305) => Aead::ChaCha20Poly1305,
         };
+        self.peer_takes_streams = heard.capabilities.contains(Capabilities::STREAMS);
         let is_renewable = heard.capabilities.contains(Capabilities::REKEY);
         let keys = NewKeys { label, peer_label: heard.label, role, aead, source, is_renewable };
         let void = self.keys.install(keys, now);
@@ -237,6 +241,7 @@ impl Session {
             self.egress.put_back(path.take_outbox());
             self.egress.put_back(path.sent.take_packets());
         }
+        self.end_streams(shared);
         self.egress.forget_order(&mut shared.pool);
         self.forget_repairs(shared);
         let lasts = |path: &Path| path.opened_here && path.usage.effective() != PathUse::Closed;

@@ -5,12 +5,12 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use psmc_wire::PathId;
 use psmc_wire::control::{Limits, Message, Probe, Tier};
 use psmc_wire::counts::Counts;
-use psmc_wire::frame::PathUse;
+use psmc_wire::frame::{DATA_OVERHEAD, PathUse, STREAM_OVERHEAD, StreamOpening, StreamOutcome};
+use psmc_wire::{BufPool, PacketBuf, PathId, StreamId};
 
-use super::{PathError, Session};
+use super::{PathError, Session, StreamError};
 use crate::batch::PathAddress;
 use crate::classify::{ClassId, bucket_of_tcp};
 use crate::config::{Gateway, PathConfig, PathTuning, PeerConfig, SchedulerKind};
@@ -18,6 +18,7 @@ use crate::congestion::CongestionConfig;
 use crate::path::{Teller, Via};
 use crate::scheduler;
 use crate::shared::Shared;
+use crate::streams::StreamStatus;
 
 /// A peer to be changed, from [`Site::peer`](crate::Site::peer).
 ///
@@ -66,6 +67,32 @@ impl<'a> PeerHandle<'a> {
     /// [`PathError`] if it can't have this path.
     pub fn add_relayed_path(&mut self, config: PathConfig, now: Instant) -> Result<PathId, PathError> {
         self.session.add_path(config, true, self.shared, now)
+    }
+
+    /// A stream to the peer.
+    ///
+    /// # Errors
+    /// [`StreamError::Unknown`] if there is none of this id, or it has ended.
+    pub fn stream(self, id: StreamId) -> Result<StreamHandle<'a>, StreamError> {
+        let Self { session, shared } = self;
+        if !session.streams.contains(id) {
+            return Err(StreamError::Unknown);
+        }
+        Ok(StreamHandle { id, session, shared })
+    }
+
+    /// Opens a stream to the peer; its answer is an [event](crate::StreamEvent::Answered).
+    ///
+    /// # Errors
+    /// [`StreamError`] if it can't be had.
+    pub fn open_stream(&mut self, opening: StreamOpening, now: Instant) -> Result<StreamId, StreamError> {
+        self.session.open_stream(opening, self.shared, now)
+    }
+
+    /// The streams as they stand.
+    #[must_use]
+    pub fn streams(&self) -> Vec<StreamStatus> {
+        self.session.streams()
     }
 
     /// Dials the peer anew, whatever connection there is: there are other ways to it than before. A site that did not
@@ -120,6 +147,72 @@ impl<'a> PeerHandle<'a> {
     /// Treats the peer's packets as `config` says from now on. Its name, its key and its prefixes are not changed by that.
     pub fn reconfigure(&mut self, config: PeerConfig, now: Instant) {
         self.session.reconfigure(config, self.shared, now);
+    }
+}
+
+/// A stream to be used, from [`PeerHandle::stream`].
+#[derive(Debug)]
+pub struct StreamHandle<'a> {
+    id: StreamId,
+    session: &'a mut Session,
+    shared: &'a mut Shared,
+}
+
+impl StreamHandle<'_> {
+    /// Says what has become of the connection of a stream that the peer has opened. Unless it stands, the stream has ended.
+    pub fn answer(self, outcome: StreamOutcome, now: Instant) {
+        self.session.answer_stream(self.id, outcome, self.shared, now);
+    }
+
+    /// Bytes that should be written at the most; when there is room again after there was none, an
+    /// [event](crate::StreamEvent::Writable) says so.
+    pub fn room(&mut self) -> usize {
+        self.session.streams.room(self.id)
+    }
+
+    /// How many bytes a buffer should have, so that it fills a datagram.
+    #[must_use]
+    pub fn chunk(&self) -> usize {
+        let room = self.session.least_room().unwrap_or_default();
+        let least = usize::from(self.shared.mtu) / 2;
+        room.saturating_sub(STREAM_OVERHEAD - DATA_OVERHEAD).clamp(least, self.shared.pool.packet_capacity())
+    }
+
+    /// The pool from which buffers for [`write`](Self::write) should come.
+    pub fn pool(&mut self) -> &mut BufPool {
+        &mut self.shared.pool
+    }
+
+    /// Appends what is in the buffer. It arrives, unless the stream is reset.
+    pub fn write(&mut self, bytes: PacketBuf, now: Instant) {
+        self.session.write_stream(self.id, bytes, self.shared, now);
+    }
+
+    /// Nothing follows what was written.
+    pub fn finish(self, now: Instant) {
+        self.session.finish_stream(self.id, self.shared, now);
+    }
+
+    /// What can be taken, in order.
+    pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
+        self.session.streams.chunks(self.id)
+    }
+
+    /// Takes so many bytes of what can be taken.
+    pub fn consume(&mut self, bytes: usize, now: Instant) {
+        self.session.consume_stream(self.id, bytes, self.shared, now);
+    }
+
+    /// Whether everything was taken that will ever come. If so, and everything was written that ever will be, there is no
+    /// such stream any more.
+    #[must_use]
+    pub fn take_end(self) -> bool {
+        self.session.take_end(self.id, self.shared)
+    }
+
+    /// Ends the stream in both directions, whatever is on its way.
+    pub fn reset(self, now: Instant) {
+        self.session.reset_stream(self.id, self.shared, now);
     }
 }
 
@@ -262,10 +355,11 @@ impl Session {
                 shared.messages.push_back((connection, Message::Limits(Limits { udp_rate })));
             }
         }
+        self.tell_if_streams_changed(shared);
     }
 
     /// Sorts packets into the site's classes, which are others.
-    pub(crate) fn set_classes(&mut self, shared: &Shared) {
+    pub(crate) fn set_classes(&mut self, shared: &mut Shared) {
         let moved = self.egress.set_classes(shared.classes.list());
         let class_of = |before: ClassId| moved.get(before.index()).copied().unwrap_or_default();
         for path in &mut self.paths {
@@ -275,5 +369,6 @@ impl Session {
         self.extras.for_each_packet(|packet| packet.class = class_of(packet.class));
         self.paths.steer(shared.classes.list());
         self.unplaced = None;
+        self.tell_if_streams_changed(shared);
     }
 }

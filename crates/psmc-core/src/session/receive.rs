@@ -162,7 +162,7 @@ impl Session {
         let (mut ack_eliciting, mut carries_data) = (false, false);
         for frame in Frames::new(frames).flatten() {
             ack_eliciting |= frame.is_ack_eliciting();
-            carries_data |= matches!(frame, Frame::Data(_) | Frame::Repair(_));
+            carries_data |= matches!(frame, Frame::Data(_) | Frame::Repair(_) | Frame::Stream(_));
         }
         // A relay says so by a mark of its own.
         let ecn = if header.marks.congestion_experienced { Ecn::Ce } else { origin.ecn };
@@ -256,6 +256,10 @@ impl Session {
                 Frame::Data(data) => result = result.and(self.on_data(index, &data, sent_at_us, shared, now)),
                 Frame::Repair(repair) => {
                     result = result.and(self.on_repair(index, &repair, sent_at_us, shared, now));
+                }
+                Frame::Stream(bytes) => self.on_stream(&bytes, shared, now),
+                Frame::StreamControl(control) => {
+                    result = result.and(self.on_stream_control(&control, shared, now));
                 }
             }
         }

@@ -184,7 +184,9 @@ impl Session {
                 Role::Packet(_) | Role::Copy { .. } if is_precaution => {
                     paths.way(extra.queued.class).candidates
                 }
-                Role::Packet(_) | Role::Copy { .. } => paths.way(extra.queued.class).all(),
+                Role::Packet(_) | Role::Copy { .. } | Role::Stream(_) | Role::StreamControl(_) => {
+                    paths.way(extra.queued.class).all()
+                }
             };
             let suitable = usable.iter().filter(suits);
             let merit = |&index: &usize| (paths[index].id == extra.avoid, paths[index].arrival(bytes, now));

@@ -174,9 +174,13 @@ impl Session {
             if self.egress.front(&mut shared.pool, now).is_none() {
                 break;
             }
-            let backlog = self.egress.backlog();
             let alone = self.egress.is_alone();
             let Some(queued) = self.egress.shown() else { break };
+            if self.is_void(queued) {
+                self.egress.pop().into_iter().for_each(|void| shared.pool.put(void.packet));
+                continue;
+            }
+            let backlog = self.egress.backlog() + self.stream_backlog(queued);
             let front = Waiting { queued, backlog, alone };
             let pinned = self.pinned_to(queued.bucket, now);
             let way = self.paths.way(queued.class);
@@ -184,7 +188,8 @@ impl Session {
                 || choose(self.scheduler.as_mut(), &mut self.paths, way, &front, now),
                 Choice::Path,
             );
-            match choice {
+            let is_of_stream = queued.role.is_of_stream();
+            match self.placed(choice, way, is_of_stream) {
                 Choice::Wait if self.egress.step_aside() => continue,
                 Choice::Wait => break,
                 Choice::Path(index) => {
@@ -238,11 +243,29 @@ impl Session {
     }
 
     /// Takes the first packet from the queue, with its place in the order of its bucket.
-    fn take_first(&mut self) -> Option<Queued> {
+    fn take_first(&mut self, shared: &mut Shared, now: Instant) -> Option<Queued> {
         let mut packet = self.egress.pop()?;
-        let sequences = &mut self.sequences;
-        packet.seq.get_or_insert_with(|| sequences.take(packet.bucket));
+        if !self.note_stream_left(&mut packet, shared, now) {
+            let sequences = &mut self.sequences;
+            packet.seq.get_or_insert_with(|| sequences.take(packet.bucket));
+        }
         Some(packet)
+    }
+
+    /// What is made of the scheduler's choice. Bytes of a stream arrive in any case: they take one path, and wait for its room.
+    fn placed(&self, choice: Choice, way: Way, is_of_stream: bool) -> Choice {
+        if !is_of_stream {
+            return choice;
+        }
+        match choice {
+            Choice::Path(index) if self.paths[index].is_full() => Choice::Wait,
+            Choice::All => {
+                let open = way.all().iter().filter(|&index| !self.paths[index].is_full());
+                let first = open.min_by_key(|&index| self.paths[index].smoothed_rtt());
+                first.map_or(Choice::Wait, Choice::Path)
+            }
+            Choice::Path(_) | Choice::Wait => choice,
+        }
     }
 
     fn give(&mut self, index: usize, alone: bool, shared: &mut Shared, now: Instant) {
@@ -250,7 +273,7 @@ impl Session {
             return self.refuse_first(index, shared);
         }
         let is_new = self.egress.shown().is_some_and(|packet| packet.seq.is_none());
-        let Some(mut packet) = self.take_first() else { return };
+        let Some(mut packet) = self.take_first(shared, now) else { return };
         if is_new {
             self.protect(index, &packet, alone, shared, now);
         }
@@ -258,7 +281,7 @@ impl Session {
         // What is too much for this path waits for its own turn, and may go to another one.
         let was_whole = packet.part.is_none();
         if let Some(rest) = split::cut(&mut packet, self.paths[index].room(), &mut shared.pool) {
-            self.counters.split += u64::from(was_whole);
+            self.counters.split += u64::from(was_whole && rest.part.is_some());
             self.egress.put_back(std::iter::once(rest));
         }
         self.count_share(index, &packet, shared);
@@ -273,7 +296,7 @@ impl Session {
             return;
         }
         let path = &self.paths[index];
-        if queued.part.is_none() && queued.role != Role::Repair && !path.is_full() {
+        if queued.part.is_none() && queued.role.is_packet() && !path.is_full() {
             let passage = Passage { peer: self.peer, path: path.id, is_sent: true };
             shared.show(passage, &queued.packet, now);
         }
@@ -281,7 +304,7 @@ impl Session {
 
     /// Counts what a path is given of a class, if somebody exports that.
     fn count_share(&mut self, index: usize, queued: &Queued, shared: &Shared) {
-        if shared.flows.is_some() && queued.role != Role::Repair {
+        if shared.flows.is_some() && queued.role.is_packet() {
             let is_first = queued.part.is_none_or(|part| part.offset == 0);
             self.paths.shares_mut(index).on_sent(queued.class, is_first, queued.packet.len());
         }
@@ -299,7 +322,7 @@ impl Session {
     }
 
     fn give_to_all(&mut self, way: Way, shared: &mut Shared, now: Instant) {
-        let Some(packet) = self.take_first() else { return };
+        let Some(packet) = self.take_first(shared, now) else { return };
         for index in way.all().iter() {
             // The copies are what repairs it.
             let copy = packet.copy(false, &mut shared.pool);

@@ -53,7 +53,7 @@ impl Site {
         }
         self.shared.conditioners.set_classes(self.shared.classes.list());
         for (&peer, session) in &mut self.peers {
-            session.set_classes(&self.shared);
+            session.set_classes(&mut self.shared);
             self.busy.insert(peer);
         }
     }

@@ -24,6 +24,7 @@ mod repair;
 mod schedulers;
 mod seen;
 mod split;
+mod streams;
 mod tap;
 mod throughput;
 mod tiers;

@@ -12,6 +12,7 @@ use psmc_core::{
 
 use super::control::{Control, Notice, SETTINGS};
 use super::flights::SimKeys;
+use super::splits::Splits;
 use super::{PathSetup, PeerSetup, SiteSetup};
 use crate::packet::Packet;
 use crate::stack::{Stack, UdpSource};
@@ -31,6 +32,8 @@ pub(super) struct Engine {
     peers: BTreeMap<PeerId, PeerSetup>,
     sockets: BTreeMap<SocketId, UdpSource>,
     control: Control,
+    splits: Splits,
+    mtu: usize,
     batch: Batch,
 }
 
@@ -54,6 +57,8 @@ impl Engine {
             peers: BTreeMap::new(),
             sockets: BTreeMap::new(),
             control: Control::new(id, setup.identity, BTreeMap::new(), 0),
+            splits: Splits::default(),
+            mtu,
             batch: Batch::new(MAX_SEGMENTS),
         };
         engine.open_listen_socket(stack);
@@ -117,6 +122,9 @@ impl Engine {
 
     /// An inner packet has come to the TUN device.
     pub(super) fn handle_inner(&mut self, packet: &Packet, now: Instant) {
+        if self.splits.takes(packet, &mut self.site, now) {
+            return;
+        }
         let mut buf = self.site.pool().take();
         buf.fill(packet.bytes());
         self.site.handle_packet(buf, now);
@@ -150,12 +158,14 @@ impl Engine {
     /// Does what is due.
     pub(super) fn handle_timeout(&mut self, stack: &mut Stack) {
         self.control.handle_timeout(stack);
+        self.splits.handle_timeout(stack.now);
         self.site.handle_timeout(stack.now);
     }
 
     /// When there is something to do. Valid after [`settle`](Self::settle).
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        [self.site.poll_timeout(), self.control.poll_timeout()].into_iter().flatten().min()
+        let all = [self.site.poll_timeout(), self.control.poll_timeout(), self.splits.poll_timeout()];
+        all.into_iter().flatten().min()
     }
 
     /// Carries out what the engine asks for.
@@ -170,8 +180,9 @@ impl Engine {
             while let Some(event) = self.site.poll_event() {
                 self.react(event, stack);
             }
+            let has_split = self.splits.settle(self.id, &mut self.site, stack);
             let notices = self.control.take_notices();
-            if notices.is_empty() {
+            if notices.is_empty() && !has_split {
                 return;
             }
             for notice in notices {
@@ -215,6 +226,9 @@ impl Engine {
         match event {
             Event::Dial(peer) => self.control.dial(peer, self.routes_to(peer), stack),
             Event::Hangup(connection) => self.control.hang_up(connection, stack),
+            Event::Stream { peer, stream, event } => {
+                self.splits.on_event((peer, stream), event, self.mtu, &mut self.site, stack.now);
+            }
             // Sockets stay open: what still comes for a path that is gone is refused by the engine.
             Event::PathForgotten { .. }
             | Event::Connected { .. }

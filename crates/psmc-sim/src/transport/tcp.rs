@@ -80,6 +80,8 @@ pub(crate) struct Tcp {
     notification: Notification,
     mss: usize,
     keep: bool,
+    /// Whether what arrives stays in its buffer, so that the peer's window closes.
+    held: bool,
     /// The sequence numbers of both ends are counted from here.
     first: Option<u32>,
     /// Everything before is acknowledged.
@@ -148,6 +150,7 @@ impl Tcp {
             notification: Notification::new(settings.ecn),
             mss,
             keep: settings.keep,
+            held: false,
             first: None,
             acknowledged: 0,
             given: 0,
@@ -217,9 +220,9 @@ impl Tcp {
     }
 
     fn receive(&mut self) {
-        let Self { sockets, handle, keep, inbox, received, .. } = self;
+        let Self { sockets, handle, keep, held, inbox, received, .. } = self;
         let socket = sockets.get_mut::<Socket<'_>>(*handle);
-        while socket.can_recv() {
+        while !*held && socket.can_recv() {
             let taken = socket.recv(|data| {
                 if *keep {
                     inbox.extend_from_slice(data);
@@ -263,6 +266,19 @@ impl Tcp {
     /// What has arrived since it was last taken.
     pub(crate) fn take_received(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.inbox)
+    }
+
+    /// Leaves what arrives in its buffer from now on, or takes it out of there.
+    pub(crate) fn hold(&mut self, held: bool, now: Instant) {
+        if std::mem::replace(&mut self.held, held) && !held {
+            self.receive();
+            self.pump(now);
+        }
+    }
+
+    /// Bytes that it was given and has not begun to send.
+    pub(crate) fn unsent(&self) -> u64 {
+        self.backlog.len()
     }
 
     /// A packet to be sent.
@@ -441,7 +457,7 @@ impl Backlog {
 }
 
 /// The answer to a packet for which there is no connection and nobody who takes one.
-pub(super) fn refusal(packet: Vec<u8>, local: SocketAddr, now: Instant) -> Option<Vec<u8>> {
+pub(crate) fn refusal(packet: Vec<u8>, local: SocketAddr, now: Instant) -> Option<Vec<u8>> {
     let mut port = Port::new(packet.len());
     let mut interface = interface(&mut port, local, Birth { seed: 0, origin: now }, now);
     port.incoming = Some(packet);

@@ -16,6 +16,7 @@ mod router;
 mod scenarios;
 mod shared;
 mod sites;
+mod split;
 mod streams;
 mod tiers;
 mod users;

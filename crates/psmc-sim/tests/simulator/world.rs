@@ -235,6 +235,7 @@ fn peer_config(number: u8, end: usize) -> PeerConfig {
         reorder: ReorderPolicy::Deadline,
         ordered_udp: false,
         repair: psmc_core::RepairKind::Auto,
+        split: false,
         bad_path_rule: false,
         udp_rate_limit: None,
         keepalive: secs(10),

@@ -10,7 +10,7 @@ use super::units::{age, bytes, duration_ms, rate_mbps};
 use super::{CliError, output, routes};
 use psmc_api::{
     Batches, Calls, ClassStatus, Client, ConditionerStatus, IpfixStatus, Marked, PathEcn, PathStatus,
-    PeerState, PeerStatus, SiteStatus, Status, WaitingPath,
+    PeerState, PeerStatus, SiteStatus, Status, StreamStatus, WaitingPath,
 };
 
 pub(super) fn run(client: &mut Client, json: bool) -> Result<(), CliError> {
@@ -166,6 +166,9 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     if let Some(drops) = counts(&peer.drops) {
         writeln!(out, "  dropped      {drops}")?;
     }
+    if let Some(streams) = &peer.streams {
+        writeln!(out, "  ended TCP    {}", ended(streams))?;
+    }
     for class in peer.classes.iter().filter(|class| class.is_used()) {
         write_class(class, out)?;
     }
@@ -231,6 +234,17 @@ fn write_seen(paths: &[PathStatus], out: &mut fmt::Formatter<'_>) -> fmt::Result
     let seen = paths.iter().filter_map(|path| Some(format!("{} as {}", path.name, path.seen_as.as_ref()?)));
     let seen: Vec<_> = seen.collect();
     if seen.is_empty() { Ok(()) } else { writeln!(out, "  seen         {}", seen.join(", ")) }
+}
+
+/// TCP connections that are ended at the sites.
+fn ended(streams: &StreamStatus) -> String {
+    let StreamStatus { open, opened, accepted, refused, reset, tx_bytes, rx_bytes } = *streams;
+    let (sent, received) = (bytes(tx_bytes), bytes(rx_bytes));
+    let unlucky = [(refused, "refused"), (reset, "reset")].into_iter().filter(|(count, _)| *count > 0);
+    let unlucky: String = unlucky.map(|(count, word)| format!(", {count} {word}")).collect();
+    format!(
+        "{open} open; {opened} from here and {accepted} from there so far{unlucky}; {sent} sent, {received} received"
+    )
 }
 
 /// What the classes with a profile have sent, by drop precedence.

@@ -4,7 +4,7 @@ use super::{
     ACK, ACK_DELAY_UNIT_US, AckHeader, DATA, DATA_LENGTH_FLAG, DATA_PART, DATA_PARTIAL_CHECKSUM_FLAG,
     DATA_REPAIRED_FLAG, DATA_UNORDERED_FLAG, PADDING, PATH_CHALLENGE, PATH_RESPONSE, PATH_STATS, PATH_USE,
     PING, PacketRange, Part, PathStats, PathUse, PathUseFrame, REKEY, REKEYED, REPAIR, RekeyFrame,
-    RepairFrame,
+    RepairFrame, StreamControl, StreamFrame, stream,
 };
 use crate::fields::{Malformed, Reader};
 use crate::ids::{Bucket, FlowSeq, Label, PacketNumber, PathId};
@@ -39,6 +39,10 @@ pub enum Frame<'a> {
     Data(DataFrame<'a>),
     /// What a lost inner packet can be computed from.
     Repair(RepairFrame<'a>),
+    /// Bytes of a stream.
+    Stream(StreamFrame<'a>),
+    /// A stream is opened, answered, given credit, or reset.
+    StreamControl(StreamControl),
 }
 
 impl Frame<'_> {
@@ -52,7 +56,9 @@ impl Frame<'_> {
             | Self::Rekey(_)
             | Self::Rekeyed(_)
             | Self::Data(_)
-            | Self::Repair(_) => true,
+            | Self::Repair(_)
+            | Self::Stream(_)
+            | Self::StreamControl(_) => true,
             Self::Padding | Self::Ack(_) | Self::PathStats(..) | Self::PathResponse(_) => false,
         }
     }
@@ -168,6 +174,8 @@ impl<'a> Frames<'a> {
                 parse_data(reader, data).map(Frame::Data)
             }
             REPAIR => RepairFrame::parse(reader).map(Frame::Repair),
+            kind if stream::is_data(kind) => StreamFrame::parse(kind, reader).map(Frame::Stream),
+            kind if stream::is_control(kind) => StreamControl::parse(kind, reader).map(Frame::StreamControl),
             unknown => Err(Malformed::UnknownType(unknown)),
         }
     }

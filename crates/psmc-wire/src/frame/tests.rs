@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::crypto::TAG_LEN;
 use crate::datagram::DATAGRAM_OVERHEAD;
-use crate::ids::{Bucket, FlowSeq, Label};
+use crate::ids::{Bucket, FlowSeq, Label, StreamId};
 use crate::ip::transport::Checksum;
 
 fn written(room: usize, write: impl FnOnce(&mut FrameWriter<'_>) -> bool) -> Option<Vec<u8>> {
@@ -116,6 +116,69 @@ proptest! {
         prop_assert_eq!(len, room.len());
         assert!(matches!(only_frame(&room), Frame::Data(read) if read == frame));
     }
+}
+
+proptest! {
+    #[test]
+    fn bytes_of_a_stream_survive_the_wire(
+        id: u32,
+        offset: u32,
+        fin: bool,
+        bytes in proptest::collection::vec(any::<u8>(), 1..1500),
+    ) {
+        let frame = StreamFrame { id: StreamId(id), offset, fin, bytes: &bytes };
+        let written = written(2000, |w| w.stream(&frame)).expect("fits");
+        prop_assert_eq!(written.len(), bytes.len() + STREAM_OVERHEAD_WITH_LENGTH);
+        assert!(matches!(only_frame(&written), Frame::Stream(read) if read == frame));
+        let mut room = vec![0; bytes.len() + STREAM_OVERHEAD];
+        let len = FrameWriter::new(&mut room).last_stream(&frame).expect("fits exactly");
+        prop_assert_eq!(len, room.len());
+        assert!(matches!(only_frame(&room), Frame::Stream(read) if read == frame));
+        let small = &mut room[1..];
+        prop_assert_eq!(FrameWriter::new(small).last_stream(&frame), None);
+    }
+
+    #[test]
+    fn what_is_said_of_streams_survives_the_wire(
+        id: u32,
+        credit: u32,
+        dscp in 0u8..64,
+        hosts: ([u8; 4], [u8; 4]),
+        ports in (1u16.., 1u16..),
+        outcome in proptest::sample::select(StreamOutcome::ALL.to_vec()),
+    ) {
+        let id = StreamId(id);
+        let opening = StreamOpening { client: (hosts.0, ports.0).into(), server: (hosts.1, ports.1).into(), dscp };
+        let all = [
+            StreamControl::Open { id, credit, opening },
+            StreamControl::Answer { id, outcome, credit },
+            StreamControl::Credit { id, limit: credit },
+            StreamControl::Reset { id },
+        ];
+        let mut bytes = Vec::new();
+        for control in all {
+            control.encode(&mut bytes);
+            assert!(matches!(only_frame(&bytes), Frame::StreamControl(read) if read == control));
+            for len in 1..bytes.len() {
+                prop_assert!(Frames::new(&bytes[..len]).next().is_some_and(|frame| frame.is_err()));
+            }
+        }
+    }
+}
+
+#[test]
+fn streams_that_make_no_sense_are_refused() {
+    let is_refused =
+        |bytes: &[u8]| matches!(Frames::new(bytes).next(), Some(Err(crate::Malformed::Illegal(_))));
+    // No bytes and no end, an outcome that there is not, a client and a server of two families.
+    assert!(is_refused(&[0x60, 0, 0, 0, 1, 0, 0, 0, 0]));
+    assert!(!is_refused(&[0x62, 0, 0, 0, 1, 0, 0, 0, 0]));
+    assert!(is_refused(&[0x69, 0, 0, 0, 1, 6, 0, 0, 0, 0]));
+    let mut bytes = Vec::new();
+    let [client, server] = ["10.0.0.1:1", "[fd00::1]:1"].map(|address| address.parse().expect("an address"));
+    let opening = StreamOpening { client, server, dscp: 0 };
+    StreamControl::Open { id: StreamId(1), credit: 0, opening }.encode(&mut bytes);
+    assert!(is_refused(&bytes));
 }
 
 #[test]

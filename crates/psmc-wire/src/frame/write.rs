@@ -4,7 +4,7 @@ use super::{
     ACK, ACK_DELAY_UNIT_US, AckHeader, DATA, DATA_LENGTH_FLAG, DATA_OVERHEAD, DATA_OVERHEAD_WITH_LENGTH,
     DATA_PART, DATA_PARTIAL_CHECKSUM_FLAG, DATA_REPAIRED_FLAG, DATA_UNORDERED_FLAG, MAX_ACK_GAPS,
     PART_OVERHEAD, PATH_CHALLENGE, PATH_RESPONSE, PATH_STATS, PATH_USE, PING, PacketRange, Part, PathStats,
-    PathUse, PathUseFrame, REKEY, REKEYED, REPAIR, RekeyFrame,
+    PathUse, PathUseFrame, REKEY, REKEYED, REPAIR, RekeyFrame, StreamFrame,
 };
 use crate::frame::DataFrame;
 use crate::ids::{Bucket, FlowSeq, PathId};
@@ -174,6 +174,17 @@ impl<'a> FrameWriter<'a> {
     pub fn last_repair(mut self, bucket: Bucket, seq: FlowSeq, body: &[u8]) -> Option<usize> {
         let (bucket, seq) = (bucket.number().to_be_bytes(), seq.0.to_be_bytes());
         self.put(&[&[REPAIR], &bucket, &seq, body]).then_some(self.len)
+    }
+
+    /// Adds bytes of a stream with a length field, so that other frames can follow.
+    pub fn stream(&mut self, frame: &StreamFrame<'_>) -> bool {
+        let Ok(len) = u16::try_from(frame.bytes.len()) else { return false };
+        self.put(&[&frame.head(true), &len.to_be_bytes(), frame.bytes])
+    }
+
+    /// Adds bytes of a stream that reach to the end of the datagram; no frame may follow.
+    pub fn last_stream(mut self, frame: &StreamFrame<'_>) -> Option<usize> {
+        self.put(&[&frame.head(false), frame.bytes]).then_some(self.len)
     }
 
     /// Writes what stands in front of the length and the packet.

@@ -28,7 +28,7 @@ use toml::de::DeTable;
 use super::model::{Class, Config, Relay, Site, Sla, TunnelEnd};
 use super::value::{
     ALLOWED_NET, CLASS_WEIGHT, DSCP, Endpoint, INSIDE_ADDRESS, PORTS, PRIORITY, PROTOCOL, RELAY_ADDRESS,
-    REPAIR,
+    REPAIR, Tcp,
 };
 
 pub(super) use invitation::InvitationDraft;
@@ -54,6 +54,7 @@ const CLASS_KEYS: &[&str] = &[
     "weight",
     "repair",
     "queue_protection",
+    "tcp",
     "profile",
     "conditioner",
     "mark",
@@ -245,6 +246,7 @@ impl ClassDraft {
         let priority = section.optional("priority", PRIORITY, out);
         let weight = section.optional("weight", CLASS_WEIGHT, out);
         let repair = section.optional("repair", REPAIR, out);
+        let tcp = section.optional("tcp", Tcp::KIND, out);
         let queue_protection = section.optional("queue_protection", SWITCH, out);
         let conditioning = conditioning::read(section, out);
         let [paths, avoid] = ["paths", "avoid"].map(|key| {
@@ -267,6 +269,7 @@ impl ClassDraft {
             priority,
             weight,
             repair,
+            tcp,
             queue_protection,
             conditioning,
             paths: PathPreference { paths: texts(&paths), avoid: texts(&avoid), strict: is_strict },

@@ -24,7 +24,7 @@ use super::ipfix::Ipfix;
 use super::promise::Promise;
 use super::value::{
     AllowedNet, BindAddress, Congestion, Endpoint, Exclusion, InterfaceName, LinkMtu, Listen, Name, Rate,
-    RoutePolicy, SocketPath, Transport, Weight,
+    RoutePolicy, SocketPath, Tcp, Transport, Weight,
 };
 
 /// The configuration of a site. Every value in it is legal, and they fit together: names and keys are unique, no two
@@ -211,6 +211,8 @@ pub struct Class {
     pub weight: Option<u16>,
     /// How what paths lose of it is made good, if not as its peer is configured.
     pub repair: Option<RepairKind>,
+    /// What becomes of its TCP connections, if not what its peer is configured with.
+    pub tcp: Option<Tcp>,
     /// Whether flows that build a queue in it are put among the others, if the file says.
     pub queue_protection: Option<bool>,
     /// What it may send, and how it is marked.
@@ -303,6 +305,8 @@ pub struct Treatment {
     pub ordered_udp: bool,
     /// Whether a path that delivers less than a tenth of the others' average is set aside.
     pub bad_path_rule: bool,
+    /// What becomes of TCP connections through the tunnel.
+    pub tcp: Tcp,
 }
 
 /// The ways to a peer.

@@ -11,7 +11,7 @@ use super::model::{
     Class, Config, Internet, Invitation, PathCongestion, PathSettings, Paths, Peer, Site, Sla, Treatment,
     TunnelEnd,
 };
-use super::value::{Transport, clamp_mss_in_words};
+use super::value::{Tcp, Transport, clamp_mss_in_words};
 
 /// So many files and sockets may be open where nobody has said anything else.
 const USUAL_FILES: usize = 1024;
@@ -150,6 +150,13 @@ fn write_classes(classes: &[Class], f: &mut fmt::Formatter<'_>) -> fmt::Result {
             writeln!(f, "  way          {name}: {}{only}", said.join(", "))?;
         }
     }
+    for Class { name, tcp, .. } in classes {
+        match tcp {
+            Some(Tcp::Split) => writeln!(f, "  TCP          of {name} ends at the sites")?,
+            Some(Tcp::Forward) => writeln!(f, "  TCP          of {name} is forwarded")?,
+            None => {}
+        }
+    }
     for class in classes {
         let Some(Conditioning { profile, mode, mark }) = class.conditioning else { continue };
         let mark = mark.map(|mark| format!(", marked AF{}x", mark.number())).unwrap_or_default();
@@ -234,7 +241,11 @@ fn write_treatment(treatment: &Treatment, f: &mut fmt::Formatter<'_>) -> fmt::Re
     if treatment.ordered_udp {
         write!(f, ", plain UDP too")?;
     }
-    writeln!(f, ", repair {}", treatment.repair.name())
+    writeln!(f, ", repair {}", treatment.repair.name())?;
+    if treatment.tcp == Tcp::Split {
+        writeln!(f, "  TCP          ends at the sites")?;
+    }
+    Ok(())
 }
 
 fn write_path(path: &PathSettings, peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,7 +12,7 @@ mod number;
 mod quota;
 
 pub(super) use choice::{CLAMP_MSS, PRIORITY, REPAIR, Reorder, Unresponsive, clamp_mss_in_words};
-pub use choice::{Congestion, DIRECTION, RoutePolicy, SCHEDULER, TIER, Transport};
+pub use choice::{Congestion, DIRECTION, RoutePolicy, SCHEDULER, TIER, Tcp, Transport};
 pub(super) use class::{ASSURED, BURST, CLASS_WEIGHT, CONDITIONER, DEFAULT_BURST, DSCP, PORTS, PROTOCOL};
 pub use endpoint::{DnsName, Endpoint, Host};
 pub(super) use endpoint::{ENDPOINT, RELAY_ADDRESS};

@@ -42,6 +42,7 @@ use super::scrapes::Scrapes;
 use super::settings::{site_config, tun_config};
 use super::sla::Slas;
 use super::speedtests::Speedtests;
+use super::splits::splits_any;
 use super::streams::Streams;
 use super::tasks::{TaskEnd, Tasks};
 use super::tunnels::Bind;
@@ -110,6 +111,8 @@ pub(super) struct Control {
     pub(super) streams: Streams,
     /// Paths that may need some.
     pub(super) fallbacks: Fallbacks,
+    /// Whether there is a TCP stack for connections that end here.
+    pub(super) ends_tcp: bool,
     server: Server,
     signals: Signals,
 }
@@ -175,6 +178,7 @@ impl Control {
             quotas,
             streams: Streams::default(),
             fallbacks: Fallbacks::default(),
+            ends_tcp: false,
             server,
             signals,
         };
@@ -221,6 +225,7 @@ impl Control {
         self.allow_export().await?;
         let listen = Bind::Udp(UdpBind { address: self.site.bind_address(), interface: None });
         self.plane.call(move |plane| plane.open_port(LISTEN_SOCKET, &listen)).await??;
+        self.end_tcp_if(splits_any(&self.site.classes)).await?;
         for peer in peers {
             self.add_peer(peer).await?;
         }

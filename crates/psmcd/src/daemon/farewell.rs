@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::DaemonError;
 use super::control::Control;
+use super::plane::Plane;
 
 /// How long a closing site lets its goodbyes travel.
 const GOODBYE_TIME: Duration = Duration::from_millis(200);
@@ -18,7 +19,11 @@ impl Control {
     pub(super) async fn say_goodbye(&mut self) -> Result<(), DaemonError> {
         tracing::info!(site = self.site.name.as_str(), "stopping");
         let ids: Vec<_> = self.peers.iter().map(|peer| peer.id).collect();
-        self.plane.call(move |plane| ids.into_iter().for_each(|id| plane.site.remove_peer(id))).await?;
+        let leave = move |plane: &mut Plane| {
+            plane.end_splits();
+            ids.into_iter().for_each(|id| plane.site.remove_peer(id));
+        };
+        self.plane.call(leave).await?;
         self.end_export().await?;
         let deadline = tokio::time::sleep(GOODBYE_TIME);
         tokio::pin!(deadline);

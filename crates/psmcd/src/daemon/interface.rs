@@ -12,6 +12,7 @@ use psmc_net::tun::Tun;
 use psmc_wire::PacketBuf;
 
 use super::forwarding::destination;
+use super::splits::Splits;
 use psmc_api::Calls;
 
 /// Packets that are read before they are passed on: enough to make batches, few enough that nothing waits long, and
@@ -73,7 +74,7 @@ impl Interface {
     }
 
     /// Gives the site what hosts have sent into the tunnel.
-    pub(super) fn recv(&mut self, poller: &Poller, site: &mut Site) {
+    pub(super) fn recv(&mut self, poller: &Poller, site: &mut Site, mut splits: Option<&mut Splits>) {
         if !mem::take(&mut self.due) {
             return;
         }
@@ -81,7 +82,10 @@ impl Interface {
         self.reads = MAX_READS;
         let now = Instant::now();
         for packet in self.incoming.drain(..) {
-            site.handle_packet(packet, now);
+            match &mut splits {
+                Some(splits) => splits.on_packet(packet, site, now),
+                None => site.handle_packet(packet, now),
+            }
         }
     }
 
@@ -105,6 +109,14 @@ impl Interface {
                 }
             }
         }
+    }
+
+    /// Gives hosts these packets, behind those that wait.
+    pub(super) fn give(&mut self, packets: &mut Vec<PacketBuf>, site: &mut Site) {
+        self.outgoing.append(packets);
+        let report = self.tun.send(&mut self.outgoing, site.pool(), false);
+        self.written.add(report.writes, report.written);
+        self.drops += report.dropped as u64;
     }
 
     /// Gives hosts what the site has for them. If more follows at once, what that may be joined with waits for it.

@@ -9,7 +9,7 @@ use std::fmt;
 
 use psmc_api::{
     Calls, ClassStatus, ConditionerStatus, PathState, PathStatus, PeerState, PeerStatus, QuotaStatus,
-    SlaAggregate, SlaCause, SlaState, SlaStatus, Status,
+    SlaAggregate, SlaCause, SlaState, SlaStatus, Status, StreamStatus,
 };
 use psmc_service::metrics::{Metric, Set, Values};
 
@@ -234,6 +234,37 @@ pub const METRICS: Set<Scraped> = Set {
             |of, out| of_peers(of, |peer| counts(out, &peer.name, &peer.repair, &[])),
         ),
         Metric::new(
+            "peer_open_streams",
+            &["peer"],
+            "TCP connections that this site and a peer end.",
+            |of, out| of_streams(of, |peer, streams| out.add(&[peer], streams.open)),
+        ),
+        Metric::new(
+            "peer_streams_total",
+            &["peer", "event"],
+            "TCP connections that this site and a peer end: `opened` for clients here, `accepted` for clients there, `refused` of those, and those `reset`.",
+            |of, out| {
+                of_streams(of, |peer, streams| {
+                    let StreamStatus { opened, accepted, refused, reset, .. } = *streams;
+                    let events =
+                        [("opened", opened), ("accepted", accepted), ("refused", refused), ("reset", reset)];
+                    events.into_iter().try_for_each(|(event, count)| out.add(&[peer, event], count))
+                })
+            },
+        ),
+        Metric::new(
+            "peer_stream_sent_bytes_total",
+            &["peer"],
+            "Bytes of TCP connections that this site and a peer end, sent.",
+            |of, out| of_streams(of, |peer, streams| out.add(&[peer], streams.tx_bytes)),
+        ),
+        Metric::new(
+            "peer_stream_received_bytes_total",
+            &["peer"],
+            "Bytes of TCP connections that this site and a peer end, received.",
+            |of, out| of_streams(of, |peer, streams| out.add(&[peer], streams.rx_bytes)),
+        ),
+        Metric::new(
             "peer_unresponsive_bytes_total",
             &["peer", "event"],
             "Inner bytes of flows that lose much, while they are watched: `offered`, and of those `delivered`, `dropped`, or `held_back` because of a limit.",
@@ -442,6 +473,11 @@ fn of_targets(scraped: &Scraped, add: impl FnMut(&SlaStatus) -> fmt::Result) -> 
 
 fn of_peers(scraped: &Scraped, add: impl FnMut(&PeerStatus) -> fmt::Result) -> fmt::Result {
     scraped.status.peers.iter().try_for_each(add)
+}
+
+/// Those with whom TCP connections are ended.
+fn of_streams(scraped: &Scraped, mut add: impl FnMut(&str, &StreamStatus) -> fmt::Result) -> fmt::Result {
+    of_peers(scraped, |peer| peer.streams.iter().try_for_each(|streams| add(&peer.name, streams)))
 }
 
 /// Those whose flows are judged by what they do after losses.

@@ -20,7 +20,7 @@ use super::routes::Routes;
 use super::settings::peer_config;
 use super::twins::Callers;
 use super::waiting::Waiting;
-use crate::config::{self, Name, PathSettings};
+use crate::config::{self, Name, PathSettings, Tcp};
 use psmc_api::Response;
 
 /// Lines of the log in a minute about the connections of one peer: what a bad line brings. More are those of a fault that repeats
@@ -260,6 +260,7 @@ impl Control {
         config: config::Peer,
         is_added: bool,
     ) -> Result<(), EnterError> {
+        self.end_tcp_if(config.treatment.tcp == Tcp::Split).await?;
         let engine = peer_config(&config, self.identity.public());
         let id = self.plane.call(move |plane| plane.site.add_peer(engine, Instant::now())).await??;
         let spares = self.relays.spares(&config);

@@ -10,19 +10,23 @@ use std::time::{Duration, Instant};
 
 use psmc_core::{
     Batch, ConnectionId, DatagramOrigin, Event, MAX_SEGMENTS, PathHandle, PeerId, Site, SiteConfig, SocketId,
+    StreamEvent,
 };
 use psmc_net::poller::{Poller, Wakeup};
+use psmc_net::stack::Stack;
 use psmc_net::stream::StreamPort;
 use psmc_net::tun::{Tun, TunConfig, TunError};
 use psmc_net::udp::RecvBatch;
 use psmc_service::daemon::{self, SystemError};
-use psmc_wire::PathId;
 use psmc_wire::control::Message;
+use psmc_wire::frame::StreamOutcome;
+use psmc_wire::{PathId, StreamId};
 use tokio::sync::{mpsc, oneshot};
 
 use super::DaemonError;
 use super::interface::Interface;
 use super::port::{Port, Sent};
+use super::splits::{self, Splits};
 use super::tunnels::{Bind, PortError};
 use psmc_api::Batches;
 
@@ -86,6 +90,8 @@ pub(super) struct Plane {
     batch: Batch,
     links: Links,
     poller: Poller,
+    /// TCP connections that are ended here, if any are.
+    splits: Option<Splits>,
 }
 
 /// What connects the plane with the control side.
@@ -227,6 +233,7 @@ impl Plane {
             batch: Batch::new(MAX_SEGMENTS),
             links,
             poller,
+            splits: None,
         })
     }
 
@@ -269,6 +276,24 @@ impl Plane {
         Ok(())
     }
 
+    /// Has TCP connections end on this stack, unless some do already.
+    ///
+    /// # Errors
+    /// Those of the poller.
+    pub(super) fn split_on(&mut self, stack: Stack) -> io::Result<()> {
+        if self.splits.is_none() {
+            self.splits = Some(Splits::new(stack, &self.poller)?);
+        }
+        Ok(())
+    }
+
+    /// Resets all TCP connections that are ended here, and ends no more.
+    pub(super) fn end_splits(&mut self) {
+        if let Some(mut splits) = self.splits.take() {
+            splits.end(&mut self.site, &mut self.interface);
+        }
+    }
+
     /// Whether a socket is open.
     pub(super) fn is_open(&self, id: SocketId) -> bool {
         self.ports.get(&id).is_some_and(Port::is_open)
@@ -293,9 +318,10 @@ impl Plane {
         let mut cx = Context::from_waker(&waker);
         let mut is_called = true;
         while !is_called || self.do_jobs(&mut cx) {
-            self.interface.recv(&self.poller, &mut self.site);
+            self.interface.recv(&self.poller, &mut self.site, self.splits.as_mut());
             self.recv_from_ports();
             self.handle_timeout();
+            self.carry_streams();
             self.flush();
             is_called = self.wait()?;
         }
@@ -316,7 +342,8 @@ impl Plane {
     /// Waits until there is something to do; says whether the alarm has rung. It does not wait while something is known to be
     /// there, but asks what else is.
     fn wait(&mut self) -> io::Result<bool> {
-        let is_busy = self.ports.values().any(Port::is_due);
+        let is_busy =
+            self.ports.values().any(Port::is_due) || self.splits.as_ref().is_some_and(Splits::is_due);
         let start = Instant::now();
         let until = if is_busy { Some(start) } else { self.site.poll_timeout() };
         let mut is_called = false;
@@ -329,6 +356,9 @@ impl Plane {
                 Wakeup::Alarm => is_called = true,
                 Wakeup::Ready(INTERFACE) => self.interface.set_due(),
                 Wakeup::Ready(token) => {
+                    if self.splits.as_mut().is_some_and(|splits| splits.set_due(token)) {
+                        continue;
+                    }
                     let id = u32::try_from(token).map(SocketId);
                     if let Some(port) = id.ok().and_then(|id| self.ports.get_mut(&id)) {
                         port.set_due();
@@ -410,8 +440,36 @@ impl Plane {
         while let Some((connection, message)) = self.site.poll_message() {
             self.notify(Notice::Message(connection, message));
         }
+        self.poll_events();
+    }
+
+    /// Moves bytes between streams and the connections that are ended here.
+    fn carry_streams(&mut self) {
+        if self.splits.is_none() {
+            return;
+        }
+        self.poll_events();
+        if let Some(splits) = &mut self.splits {
+            splits.turn(&mut self.site, &mut self.interface, &self.poller, Instant::now());
+        }
+    }
+
+    fn poll_events(&mut self) {
         while let Some(event) = self.site.poll_event() {
-            self.tell(event);
+            if let Event::Stream { peer, stream, event } = event {
+                self.on_stream(peer, stream, event);
+            } else {
+                self.tell(event);
+            }
+        }
+    }
+
+    fn on_stream(&mut self, peer: PeerId, stream: StreamId, event: StreamEvent) {
+        let now = Instant::now();
+        if let Some(splits) = &mut self.splits {
+            splits.on_event((peer, stream), event, &mut self.site, &self.poller, now);
+        } else if let StreamEvent::Opened(_) = event {
+            splits::answer(&mut self.site, (peer, stream), StreamOutcome::Prohibited, now);
         }
     }
 
@@ -437,6 +495,7 @@ impl Plane {
             | Event::Measured { .. }
             | Event::Counts { .. }
             | Event::HopWanted { .. }
+            | Event::Stream { .. }
             | Event::PathForgotten { .. } => self.notify(Notice::Event(event)),
         }
     }

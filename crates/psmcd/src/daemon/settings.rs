@@ -73,6 +73,7 @@ fn changed_class(base: ClassConfig, class: &config::Class) -> ClassConfig {
         conditioning: class.conditioning.or(base.conditioning),
         queue_protection: class.queue_protection.unwrap_or(base.queue_protection),
         paths: class.paths.clone(),
+        split: class.tcp.map(|tcp| tcp == config::Tcp::Split).or(base.split),
     }
 }
 
@@ -103,6 +104,7 @@ pub fn peer_config(peer: &config::Peer, own_key: PublicKey) -> PeerConfig {
         ordered_udp: peer.treatment.ordered_udp,
         udp_rate_limit: peer.udp_rate_limit.map(|rate| rate.bits_per_second()),
         repair: peer.treatment.repair,
+        split: peer.treatment.tcp == config::Tcp::Split,
         keepalive: peer.keepalive,
     }
 }

@@ -161,6 +161,7 @@ impl Control {
             reorder: reorder(session),
             repair: repair(session),
             unresponsive: session.police.as_ref().map(unresponsive).unwrap_or_default(),
+            streams: session.streams.map(|counters| stream_status(counters, session.open_streams)),
             classes: session.classes.iter().map(class_status).collect(),
             heard_s: heard_at.map(|at| seconds(now.saturating_duration_since(at))),
             paths,
@@ -273,6 +274,18 @@ fn conditioner_status(status: &core::ConditionerStatus) -> ConditionerStatus {
         burst_bytes: profile.burst,
         mark: mark.map(|mark| format!("AF{}", mark.number())),
         marked: marked.collect(),
+    }
+}
+
+fn stream_status(counters: core::StreamCounters, open: usize) -> psmc_api::StreamStatus {
+    psmc_api::StreamStatus {
+        open: open as u64,
+        opened: counters.opened,
+        accepted: counters.accepted,
+        refused: counters.refused,
+        reset: counters.reset,
+        tx_bytes: counters.tx_bytes,
+        rx_bytes: counters.rx_bytes,
     }
 }
 

@@ -69,6 +69,8 @@ pub struct Setup {
     /// Whether the headquarters heed only what comes through relays.
     pub hq_is_hidden: bool,
     pub key_limits: KeyLimits,
+    /// Whether the sites end TCP connections.
+    pub split: bool,
     /// Whether the sites are of a release that knows of no exchange of keys within the session.
     pub without_exchange: bool,
 }
@@ -91,6 +93,7 @@ impl From<SchedulerKind> for Setup {
             clamp_mss: ClampMss::Auto,
             hq_is_hidden: false,
             key_limits: KeyLimits::default(),
+            split: false,
             without_exchange: false,
         }
     }
@@ -174,6 +177,7 @@ pub fn peer_config(end: usize, setup: Setup) -> PeerConfig {
         ordered_udp: setup.ordered_udp,
         udp_rate_limit: setup.udp_rate_limits[end],
         repair: setup.repair,
+        split: setup.split,
         keepalive: Duration::from_secs(10),
     }
 }
@@ -521,6 +525,7 @@ impl World {
             | Event::BatchesLost { .. }
             | Event::Measured { .. }
             | Event::Counts { .. }
+            | Event::Stream { .. }
             | Event::PathMoved { .. } => {}
         }
         self.ends[end].events.push(event);

@@ -81,6 +81,7 @@ pub(in crate::cli) fn peer(name: &str, paths: Vec<PathStatus>) -> PeerStatus {
         reorder: BTreeMap::new(),
         repair: BTreeMap::from([("resent".to_owned(), 10), ("tx_copies".to_owned(), 0)]),
         unresponsive: BTreeMap::new(),
+        streams: None,
         classes: ["best-effort", "background"].map(class).into(),
         heard_s: Some(0.2),
         paths,

@@ -8,7 +8,7 @@ use toml::Spanned;
 
 use crate::config::model::Treatment;
 use crate::config::value::{
-    BUFFER_FACTOR, BUFFER_PACKETS, BUFFER_TIMEOUT, FIXED_BUFFER, REPAIR, Reorder, SCHEDULER,
+    BUFFER_FACTOR, BUFFER_PACKETS, BUFFER_TIMEOUT, FIXED_BUFFER, REPAIR, Reorder, SCHEDULER, Tcp,
 };
 
 draft! {
@@ -25,6 +25,7 @@ draft! {
         reorder_most: Option<Spanned<u16>> = optional_at(BUFFER_PACKETS),
         ordered_udp: Option<bool> = optional(SWITCH),
         bad_path_rule: Option<Spanned<bool>> = optional_at(SWITCH),
+        tcp: Option<Tcp> = optional(Tcp::KIND),
     }
 }
 
@@ -37,6 +38,7 @@ impl TreatmentDraft {
             repair: self.repair.unwrap_or_default(),
             ordered_udp: self.ordered_udp.unwrap_or(false),
             bad_path_rule: self.bad_path_rule.is_some_and(Spanned::into_inner),
+            tcp: self.tcp.unwrap_or_default(),
         }
     }
 

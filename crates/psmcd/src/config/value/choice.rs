@@ -92,6 +92,18 @@ choice! {
 }
 
 choice! {
+    /// What becomes of TCP connections through the tunnel.
+    #[derive(Default)]
+    pub enum Tcp: "treatment of TCP", such as "split" {
+        /// Their packets are forwarded.
+        #[default]
+        Forward = "forward",
+        /// They are ended at the sites, and their bytes carried as a stream.
+        Split = "split",
+    }
+}
+
+choice! {
     /// What a path's datagrams are wrapped in.
     #[derive(Default)]
     pub enum Transport: "transport", such as "udp" {

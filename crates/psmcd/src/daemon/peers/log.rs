@@ -31,6 +31,7 @@ impl Peers {
             Event::GatewayChanged { peer, network, others } => self.log_gateway(*peer, *network, *others),
             Event::PathChanged { .. }
             | Event::PathOpened { .. }
+            | Event::Stream { .. }
             | Event::PathMoved { .. }
             | Event::BatchesLost { .. }
             | Event::Measured { .. }
@@ -132,6 +133,7 @@ impl Peers {
             | Event::Dial(_)
             | Event::Hangup(_)
             | Event::PathForgotten { .. }
+            | Event::Stream { .. }
             | Event::HopWanted { .. } => {}
         }
     }

@@ -8,12 +8,13 @@ use psmc_net::keys::PublicKey;
 use tokio::task::yield_now;
 
 use super::diff::{changed_relays, changed_settings, needs_restart};
-use crate::config::{self, Config, Name};
+use crate::config::{self, Config, Name, Tcp};
 use crate::daemon::DaemonError;
 use crate::daemon::control::Control;
 use crate::daemon::peers::{EnterError, Peer};
 use crate::daemon::requests::Refusal;
 use crate::daemon::settings::{classes, peer_config};
+use crate::daemon::splits::splits_any;
 use psmc_api::{ReloadReport, Response};
 
 /// The peers before and after.
@@ -84,6 +85,7 @@ impl Control {
             is_changed
         };
         if note("classes", self.site.classes != now.classes) {
+            self.end_tcp_if(splits_any(&now.classes)).await?;
             let classes = classes(&now.classes);
             self.plane.post(move |plane| plane.site.set_classes(classes)).await?;
         }
@@ -219,6 +221,9 @@ impl Control {
         if before.treatment.scheduler != peer.config.treatment.scheduler {
             peer.by_hand.scheduler = None;
         }
+        let splits = peer.config.treatment.tcp == Tcp::Split;
+        self.end_tcp_if(splits).await?;
+        let peer = &mut self.peers[index];
         if !settings.is_empty() {
             report.changes.push(format!("peer {}: {}", peer.config.name, settings.join(", ")));
             let mut engine = peer_config(&peer.config, self.identity.public());

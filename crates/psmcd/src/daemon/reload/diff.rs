@@ -43,6 +43,7 @@ pub(super) fn changed_settings(before: &Peer, now: &Peer) -> Vec<&'static str> {
         ("repair", before.treatment.repair == now.treatment.repair),
         ("ordered_udp", before.treatment.ordered_udp == now.treatment.ordered_udp),
         ("bad_path_rule", before.treatment.bad_path_rule == now.treatment.bad_path_rule),
+        ("tcp", before.treatment.tcp == now.treatment.tcp),
         ("udp_rate_limit", before.udp_rate_limit == now.udp_rate_limit),
         ("spare_relays", before.spare_relays == now.spare_relays),
         ("routes", before.routes == now.routes),

@@ -1,0 +1,508 @@
+//! TCP connections that this site ends: on one side a host, whose TCP a [`Stack`] answers, on the other a stream to a peer.
+//!
+//! Near its client, a connection's first segment is kept until the peer says that the server has answered; only then does the stack get
+//! it. So a client hears what it would have heard without us: a reset, an ICMP error, or nothing. Near its server, the stack calls in
+//! the client's name.
+//!
+//! ```text
+//!   hosts ── tunnel's interface ──▶ on_packet ──▶ stack ── sockets ──▶ pump ──▶ streams ──▶ site
+//!         ◀── tunnel's interface ── turn ◀─────── stack ── sockets ◀── pump ◀── streams ◀── site
+//! ```
+
+mod connection;
+mod pump;
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::mem;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use psmc_core::{PeerId, Site, StreamEvent};
+use psmc_net::poller::{Poller, Wants};
+use psmc_net::stack::{self, Accepted, ConnectError, Stack, StackConfig};
+use psmc_service::daemon::SystemError;
+use psmc_wire::frame::{StreamOpening, StreamOutcome};
+use psmc_wire::ip::tcp::{self, Ends, Syn, Unreachable};
+use psmc_wire::{PacketBuf, StreamId};
+
+use super::DaemonError;
+use super::control::Control;
+use super::interface::Interface;
+use super::often::Often;
+use super::settings::tun_config;
+use crate::config::{self, Tcp};
+use connection::{Connection, Stage};
+
+/// What the poller calls the stack's device, the stack, and from there on its sockets; other tokens are smaller.
+const DEVICE: u64 = 1 << 33;
+const STACK: u64 = DEVICE + 1;
+const SOCKETS: u64 = 1 << 34;
+
+/// Reads of the stack's device in a row, so that others have their turn.
+const READS: usize = 32;
+
+/// Connections that are being made, at either end. First segments beyond these are forwarded as packets, and those of peers refused.
+const MAX_PENDING: usize = 4096;
+
+/// How long one may take to be made: longer than Linux tries to connect, or to have its answer acknowledged.
+const PATIENCE: Duration = Duration::from_secs(150);
+
+/// How long the stack gets packets of a connection that has ended: for so long it answers what is sent again (RFC 9293 §3.6.1).
+const LINGERING: Duration = Duration::from_secs(60);
+
+/// So many of these are known at the most.
+const MAX_LINGERING: usize = 64 * 1024;
+
+/// What the stack keeps of a connection in each direction: a third of a second of 100 Mbit/s between a host and its site.
+const BUFFER: u32 = 4 << 20;
+
+/// All connections that this site ends.
+#[derive(Debug)]
+pub(super) struct Splits {
+    stack: Stack,
+    /// Whether there are packets of the stack, or connections to be accepted.
+    device_due: bool,
+    stack_due: bool,
+    /// Connections with something to do, and the room of those before them.
+    due: Vec<u64>,
+    served: Vec<u64>,
+    /// Packets for the stack, and of the stack for hosts.
+    into: Vec<PacketBuf>,
+    out: Vec<PacketBuf>,
+    connections: HashMap<u64, Connection>,
+    /// By the ends of the packets that the host at this side sends.
+    flows: HashMap<Ends, u64>,
+    streams: HashMap<(PeerId, StreamId), u64>,
+    next: u64,
+    /// When each of those that are being made will have taken too long.
+    pending: VecDeque<(Instant, u64)>,
+    /// Until when those that have ended are known.
+    lingering: VecDeque<(Instant, Ends, u64)>,
+    accepted: Vec<Accepted>,
+    /// Empty ones, to be read into.
+    buffers: Vec<PacketBuf>,
+    failures: Often,
+}
+
+impl Splits {
+    /// None yet, on this stack.
+    ///
+    /// # Errors
+    /// Those of the poller.
+    pub(super) fn new(mut stack: Stack, poller: &Poller) -> io::Result<Self> {
+        poller.add(stack.tun().as_fd(), DEVICE)?;
+        poller.add(stack.as_fd(), STACK)?;
+        Ok(Self {
+            stack,
+            device_due: false,
+            stack_due: false,
+            due: Vec::new(),
+            served: Vec::new(),
+            into: Vec::new(),
+            out: Vec::new(),
+            connections: HashMap::new(),
+            flows: HashMap::new(),
+            streams: HashMap::new(),
+            next: SOCKETS,
+            pending: VecDeque::new(),
+            lingering: VecDeque::new(),
+            accepted: Vec::new(),
+            buffers: Vec::new(),
+            failures: Often::new(6),
+        })
+    }
+
+    /// The poller tells of something with this token. Whether that is one of these.
+    pub(super) fn set_due(&mut self, token: u64) -> bool {
+        match token {
+            DEVICE => self.device_due = true,
+            STACK => self.stack_due = true,
+            SOCKETS.. => self.note_due(token),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Whether there is something to do at once.
+    pub(super) fn is_due(&self) -> bool {
+        self.device_due || self.stack_due || !self.due.is_empty()
+    }
+
+    fn note_due(&mut self, token: u64) {
+        if let Some(connection) = self.connections.get_mut(&token)
+            && !mem::replace(&mut connection.is_due, true)
+        {
+            self.due.push(token);
+        }
+    }
+
+    /// Takes a packet that a host has sent into the tunnel: for the stack, if it belongs to a connection that is ended here or begins
+    /// one, and otherwise for the site.
+    pub(super) fn on_packet(&mut self, packet: PacketBuf, site: &mut Site, now: Instant) {
+        let Some(ends) = tcp::ends(packet.packet()) else {
+            // An ICMP error is addressed to whom it is about.
+            let about = tcp::ends_of_quoted(packet.packet()).map(|[from, to]| [to, from]);
+            if about.is_some_and(|ends| self.flows.contains_key(&ends)) {
+                self.into.push(packet);
+            } else {
+                site.handle_packet(packet, now);
+            }
+            return;
+        };
+        if let Some(&token) = self.flows.get(&ends) {
+            match self.connections.get(&token).map(|connection| &connection.stage) {
+                // The client asks once more; its answer is on its way.
+                Some(Stage::Asked(_)) => return site.recycle(packet),
+                Some(_) => return self.into.push(packet),
+                None if Syn::parse(packet.packet()).is_none() => return self.into.push(packet),
+                // Its ports are used again.
+                None => {}
+            }
+        }
+        match site.connection_to_split(packet.packet()) {
+            Some((peer, opening)) => self.begin(peer, opening, packet, site, now),
+            None => site.handle_packet(packet, now),
+        }
+    }
+
+    /// Asks the peer to connect to a server.
+    fn begin(&mut self, peer: PeerId, opening: StreamOpening, syn: PacketBuf, site: &mut Site, now: Instant) {
+        let has_room = self.has_room_for_one(now);
+        let opened = site.peer(peer).ok().filter(|_| has_room).map(|mut peer| peer.open_stream(opening, now));
+        let Some(Ok(stream)) = opened else { return site.handle_packet(syn, now) };
+        self.insert(Connection::new(peer, stream, opening, Stage::Asked(syn)), now);
+    }
+
+    fn insert(&mut self, connection: Connection, now: Instant) -> u64 {
+        let token = self.next;
+        self.next += 1;
+        self.flows.insert(connection.ends(), token);
+        self.streams.insert((connection.peer, connection.stream), token);
+        self.pending.push_back((now + PATIENCE, token));
+        self.connections.insert(token, connection);
+        token
+    }
+
+    /// Whether one more may be made.
+    fn has_room_for_one(&mut self, now: Instant) -> bool {
+        if self.pending.len() >= MAX_PENDING {
+            self.pending.retain(|(_, token)| self.connections.get(token).is_some_and(Connection::is_pending));
+        }
+        self.forget_lingering(now);
+        self.pending.len() < MAX_PENDING
+    }
+
+    fn forget_lingering(&mut self, now: Instant) {
+        while let Some(&(until, ends, token)) = self.lingering.front()
+            && (until <= now || self.lingering.len() > MAX_LINGERING)
+        {
+            self.lingering.pop_front();
+            if self.flows.get(&ends) == Some(&token) {
+                self.flows.remove(&ends);
+            }
+        }
+    }
+
+    /// Something has happened to a stream.
+    pub(super) fn on_event(
+        &mut self,
+        (peer, stream): (PeerId, StreamId),
+        event: StreamEvent,
+        site: &mut Site,
+        poller: &Poller,
+        now: Instant,
+    ) {
+        if let StreamEvent::Opened(opening) = event {
+            return self.call(peer, stream, opening, site, poller, now);
+        }
+        let Some(&token) = self.streams.get(&(peer, stream)) else { return };
+        match event {
+            StreamEvent::Answered(outcome) => self.on_answer(token, outcome, site, now),
+            StreamEvent::Readable | StreamEvent::Writable => self.note_due(token),
+            StreamEvent::Reset => {
+                if let Some(Stage::Stands(socket)) = self.remove(token, now).map(|gone| gone.stage) {
+                    stack::reset(socket);
+                }
+            }
+            StreamEvent::Opened(_) => {}
+        }
+    }
+
+    /// Calls a server in the name of a client of the peer's.
+    fn call(
+        &mut self,
+        peer: PeerId,
+        stream: StreamId,
+        opening: StreamOpening,
+        site: &mut Site,
+        poller: &Poller,
+        now: Instant,
+    ) {
+        let StreamOpening { client, server, dscp } = opening;
+        // It would come back to this stack, with the same ends.
+        let refused = if site.owner_of(server.ip()).is_some() {
+            Some(StreamOutcome::Prohibited)
+        } else if !self.has_room_for_one(now) || self.flows.contains_key(&[client, server]) {
+            Some(StreamOutcome::Full)
+        } else {
+            None
+        };
+        let called = match refused {
+            Some(outcome) => Err(outcome),
+            None => self.stack.connect(client, server, dscp).map_err(|error| {
+                tracing::debug!(%error, %client, %server, "cannot call a server for a client");
+                StreamOutcome::Full
+            }),
+        };
+        let socket = match called {
+            Ok(socket) => socket,
+            Err(outcome) => return answer(site, (peer, stream), outcome, now),
+        };
+        let token = self.insert(Connection::new(peer, stream, opening, Stage::Called(socket)), now);
+        if self.listen_to(token, Wants { data: false, room: true }, poller).is_err() {
+            self.remove(token, now);
+            answer(site, (peer, stream), StreamOutcome::Full, now);
+        }
+    }
+
+    /// Registers the socket of a connection.
+    fn listen_to(&mut self, token: u64, wants: Wants, poller: &Poller) -> io::Result<()> {
+        let Some(connection) = self.connections.get_mut(&token) else { return Ok(()) };
+        let Some(socket) = connection.stage.socket() else { return Ok(()) };
+        poller.add(socket.as_fd(), token)?;
+        connection.wants = wants;
+        poller.set_wants(socket.as_fd(), token, wants)
+    }
+
+    /// The peer has called a server, or not.
+    fn on_answer(&mut self, token: u64, outcome: StreamOutcome, site: &mut Site, now: Instant) {
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        let Stage::Asked(syn) = mem::replace(&mut connection.stage, Stage::Answered) else { return };
+        let (key, server) = ((connection.peer, connection.stream), connection.opening.server);
+        if outcome == StreamOutcome::Open {
+            match self.stack.listen(server.port()) {
+                Ok(()) => self.into.push(syn),
+                Err(error) => {
+                    if self.failures.note(now).is_some() {
+                        tracing::warn!(%error, port = server.port(), "cannot accept connections for servers");
+                    }
+                    self.refuse(&syn, None, server, site);
+                    site.recycle(syn);
+                    // Nobody listens, so that nobody need stop.
+                    if let Some(connection) = self.connections.get_mut(&token) {
+                        connection.stage = Stage::Over;
+                    }
+                    self.forget(token);
+                    reset(site, key, now);
+                }
+            }
+            return;
+        }
+        connection.stage = Stage::Over;
+        // The client may ask again at once.
+        self.forget(token);
+        match outcome {
+            StreamOutcome::Refused => self.refuse(&syn, None, server, site),
+            StreamOutcome::Unreachable => self.refuse(&syn, Some(Unreachable::Host), server, site),
+            StreamOutcome::Prohibited | StreamOutcome::Full => return site.handle_packet(syn, now),
+            // It hears nothing, as it would have without us.
+            StreamOutcome::TimedOut | StreamOutcome::Open => {}
+        }
+        site.recycle(syn);
+    }
+
+    /// Tells a client that its server can't be reached, or that it has refused.
+    fn refuse(&mut self, syn: &PacketBuf, why: Option<Unreachable>, server: SocketAddr, site: &mut Site) {
+        let Some(syn) = Syn::parse(syn.packet()) else { return };
+        let told = why.map_or_else(|| Some(syn.reset()), |why| syn.unreachable(why, server.ip()));
+        if let Some(told) = told {
+            let mut packet = site.pool().take();
+            packet.fill(&told);
+            self.out.push(packet);
+        }
+    }
+
+    /// Forgets a connection; the stack goes on answering what its host sends again.
+    fn remove(&mut self, token: u64, now: Instant) -> Option<Connection> {
+        let connection = self.forget(token)?;
+        self.flows.insert(connection.ends(), token);
+        self.lingering.push_back((now + LINGERING, connection.ends(), token));
+        Some(connection)
+    }
+
+    /// Forgets a connection of which the stack knows nothing.
+    fn forget(&mut self, token: u64) -> Option<Connection> {
+        let connection = self.connections.remove(&token)?;
+        self.streams.remove(&(connection.peer, connection.stream));
+        self.flows.remove(&connection.ends());
+        if matches!(connection.stage, Stage::Answered) {
+            self.stack.unlisten(connection.opening.server.port());
+        }
+        Some(connection)
+    }
+
+    /// Does all that is due: packets to and from the stack, new connections, and bytes between sockets and streams.
+    pub(super) fn turn(&mut self, site: &mut Site, interface: &mut Interface, poller: &Poller, now: Instant) {
+        self.give_up_overdue(site, now);
+        if !self.into.is_empty() {
+            self.stack.tun().send(&mut self.into, site.pool(), false);
+        }
+        if mem::take(&mut self.stack_due) {
+            self.accept(site, poller, now);
+        }
+        let mut due = mem::replace(&mut self.due, mem::take(&mut self.served));
+        for token in due.drain(..) {
+            self.serve(token, site, poller, now);
+        }
+        self.served = due;
+        if mem::take(&mut self.device_due) {
+            self.read(site);
+        }
+        if !self.out.is_empty() {
+            interface.give(&mut self.out, site);
+        }
+    }
+
+    /// Reads what the stack sends to hosts, and drops what is of no connection: the kernel announces itself on any device.
+    fn read(&mut self, site: &mut Site) {
+        let known = self.out.len();
+        for _ in 0..READS {
+            match self.stack.tun().try_recv(site.pool(), &mut self.out) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read what TCP connections that end here send");
+                    break;
+                }
+            }
+        }
+        let flows = &self.flows;
+        let is_ours = |packet: &PacketBuf| {
+            tcp::ends(packet.packet()).is_some_and(|[from, to]| flows.contains_key(&[to, from]))
+        };
+        for foreign in self.out.extract_if(known.., |packet| !is_ours(packet)) {
+            site.recycle(foreign);
+        }
+    }
+
+    /// Takes the connections that clients have made.
+    fn accept(&mut self, site: &mut Site, poller: &Poller, now: Instant) {
+        let mut accepted = mem::take(&mut self.accepted);
+        if let Err(error) = self.stack.accept(&mut accepted) {
+            if self.failures.note(now).is_some() {
+                tracing::warn!(%error, "cannot accept TCP connections that are to end here: clients are reset");
+            }
+            self.reset_answered(site, now);
+        }
+        for Accepted { client, server, stream } in accepted.drain(..) {
+            let token = self.flows.get(&[client, server]).copied();
+            let connection = token.and_then(|token| Some((token, self.connections.get_mut(&token)?)));
+            let Some((token, connection)) =
+                connection.filter(|(_, one)| matches!(one.stage, Stage::Answered))
+            else {
+                stack::reset(stream);
+                continue;
+            };
+            connection.stage = Stage::Stands(stream);
+            let key = (connection.peer, connection.stream);
+            self.stack.unlisten(server.port());
+            if self.listen_to(token, Wants { data: true, room: false }, poller).is_err() {
+                self.remove(token, now);
+                reset(site, key, now);
+                continue;
+            }
+            // Its server may have sent something before.
+            self.note_due(token);
+        }
+        self.accepted = accepted;
+    }
+
+    /// Resets all whose clients could be accepted, and are not: they would be told of again and again.
+    fn reset_answered(&mut self, site: &mut Site, now: Instant) {
+        let is_answered = |(_, connection): &(&u64, &Connection)| matches!(connection.stage, Stage::Answered);
+        let answered: Vec<_> = self.connections.iter().filter(is_answered).map(|(token, _)| *token).collect();
+        for token in answered {
+            if let Some(gone) = self.remove(token, now) {
+                reset(site, (gone.peer, gone.stream), now);
+            }
+        }
+    }
+
+    /// Gives up connections that are not made in time.
+    fn give_up_overdue(&mut self, site: &mut Site, now: Instant) {
+        while let Some(&(until, token)) = self.pending.front()
+            && until <= now
+        {
+            self.pending.pop_front();
+            if self.connections.get(&token).is_some_and(Connection::is_pending)
+                && let Some(gone) = self.remove(token, now)
+            {
+                reset(site, (gone.peer, gone.stream), now);
+            }
+        }
+    }
+
+    /// Resets all connections, so that no host waits in vain, and gives hosts the segments that say so.
+    pub(super) fn end(&mut self, site: &mut Site, interface: &mut Interface) {
+        for (_, connection) in self.connections.drain() {
+            if let Stage::Stands(socket) | Stage::Called(socket) = connection.stage {
+                stack::reset(socket);
+            }
+        }
+        self.read(site);
+        interface.give(&mut self.out, site);
+    }
+}
+
+/// Whether TCP connections of any of these classes are to be ended.
+pub(super) fn splits_any(classes: &[config::Class]) -> bool {
+    classes.iter().any(|class| class.tcp == Some(Tcp::Split))
+}
+
+impl Control {
+    /// Has TCP connections end on a stack of their own if that is wanted, and not so already.
+    ///
+    /// # Errors
+    /// [`DaemonError::Stack`] if there can be none here.
+    pub(super) async fn end_tcp_if(&mut self, wanted: bool) -> Result<(), DaemonError> {
+        if !wanted || self.ends_tcp {
+            return Ok(());
+        }
+        let mtu = tun_config(&self.site).mtu;
+        let stack = Stack::new(&StackConfig { mtu, congestion: None, buffer: BUFFER })?;
+        let begun = self.plane.call(move |plane| plane.split_on(stack)).await?;
+        begun.map_err(SystemError::of("the poller for TCP connections that end here"))?;
+        self.ends_tcp = true;
+        Ok(())
+    }
+}
+
+/// Says what has become of a connection that a peer wants.
+pub(super) fn answer(
+    site: &mut Site,
+    (peer, stream): (PeerId, StreamId),
+    outcome: StreamOutcome,
+    now: Instant,
+) {
+    if let Some(stream) = site.peer(peer).ok().and_then(|peer| peer.stream(stream).ok()) {
+        stream.answer(outcome, now);
+    }
+}
+
+fn reset(site: &mut Site, (peer, stream): (PeerId, StreamId), now: Instant) {
+    if let Some(stream) = site.peer(peer).ok().and_then(|peer| peer.stream(stream).ok()) {
+        stream.reset(now);
+    }
+}
+
+/// What the client is to hear.
+fn outcome_of(error: &ConnectError) -> StreamOutcome {
+    match error {
+        ConnectError::Refused => StreamOutcome::Refused,
+        ConnectError::Unreachable(_) => StreamOutcome::Unreachable,
+        ConnectError::TimedOut => StreamOutcome::TimedOut,
+        ConnectError::Failed(_) => StreamOutcome::Full,
+    }
+}

@@ -1,0 +1,179 @@
+//! TCP connections that the sites end (`tcp = "split"`), between hosts that know nothing of it.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use psmc_api::StreamStatus;
+use psmc_testbed::poll::wait_for;
+use socket2::SockRef;
+
+use crate::harness::{Family, Plan, Site, Tunnel, download};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const SPLIT: &str = "\n[[class]]\nname = \"web\"\nprotocol = [\"tcp\"]\ntcp = \"split\"\n";
+
+const PORT: u16 = 8081;
+
+fn plan() -> Plan {
+    Plan { mbit: Some(50), classes: SPLIT, ..Plan::default() }
+}
+
+fn streams(site: &Site) -> StreamStatus {
+    site.peer().streams.expect("both sites split")
+}
+
+/// Who waits for connections on a site, and its address in the tunnel.
+fn listen(site: &Site, family: Family) -> (TcpListener, SocketAddr) {
+    let address = SocketAddr::new(site.inner(family), PORT);
+    (site.namespace.run(|| TcpListener::bind(address)).unwrap(), address)
+}
+
+fn call(site: &Site, address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = site.namespace.run(|| TcpStream::connect_timeout(&address, PATIENCE))?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    Ok(socket)
+}
+
+/// Both ends of a connection from the van to the headquarters.
+fn connection(tunnel: &Tunnel, listener: &TcpListener, address: SocketAddr) -> (TcpStream, TcpStream) {
+    let before = streams(&tunnel.van).opened;
+    let client = call(&tunnel.van, address).unwrap();
+    let (server, from) = listener.accept().unwrap();
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(from, client.local_addr().unwrap(), "the server sees its client");
+    assert_eq!(streams(&tunnel.van).opened, before + 1);
+    (client, server)
+}
+
+/// What is said when all has been read that there was.
+fn error_at_end(mut socket: &TcpStream) -> ErrorKind {
+    io::copy(&mut socket, &mut io::sink()).expect_err("it was reset").kind()
+}
+
+fn greet(from: &mut TcpStream, to: &mut TcpStream) {
+    from.write_all(b"hello").unwrap();
+    to.set_read_timeout(Some(PATIENCE)).unwrap();
+    to.read_exact(&mut [0; 5]).unwrap();
+}
+
+#[test]
+fn connections_end_at_the_sites_and_hosts_notice_nothing() {
+    let tunnel = Tunnel::start(plan());
+    for family in [Family::V4, Family::V6] {
+        download(&tunnel.van, &tunnel.hq, tunnel.hq.inner(family), 8_000_000);
+    }
+    let counted = streams(&tunnel.van);
+    assert_eq!(counted.opened, 2);
+    assert!(counted.rx_bytes > 16_000_000, "{counted:?}");
+    wait_for("no streams", PATIENCE, || {
+        (streams(&tunnel.van).open + streams(&tunnel.hq).open == 0).then_some(())
+    });
+
+    let (listener, address) = listen(&tunnel.hq, Family::V4);
+    let (mut client, mut server) = connection(&tunnel, &listener, address);
+    // Each direction ends by itself.
+    client.write_all(b"question").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut heard = String::new();
+    server.read_to_string(&mut heard).unwrap();
+    server.write_all(b"answer").unwrap();
+    drop(server);
+    client.read_to_string(&mut heard).unwrap();
+    assert_eq!(heard, "questionanswer");
+
+    // A reset arrives as one, from either side.
+    let reset = |socket: TcpStream| SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap();
+    let (client, server) = connection(&tunnel, &listener, address);
+    reset(client);
+    assert_eq!(error_at_end(&server), ErrorKind::ConnectionReset);
+    let (client, server) = connection(&tunnel, &listener, address);
+    reset(server);
+    assert_eq!(error_at_end(&client), ErrorKind::ConnectionReset);
+
+    // Nobody listens there any more.
+    drop(listener);
+    assert_eq!(call(&tunnel.van, address).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    wait_for("no streams", PATIENCE, || {
+        (streams(&tunnel.van).open + streams(&tunnel.hq).open == 0).then_some(())
+    });
+}
+
+#[test]
+fn what_arrives_is_whole_while_paths_come_and_go() {
+    let tunnel = Tunnel::start(plan());
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for link in (1..=2).cycle().take_while(|_| !done.load(std::sync::atomic::Ordering::Relaxed)) {
+                let name = tunnel.van.end.link(link);
+                tunnel.van.run(&["ip", "link", "set", &name, "down"]);
+                tunnel.van.wait_for_path(&format!("van-link{link}"), &[psmc_api::PathState::Dead], PATIENCE);
+                tunnel.van.run(&["ip", "link", "set", &name, "up"]);
+                tunnel.van.wait_for_path(
+                    &format!("van-link{link}"),
+                    &[psmc_api::PathState::Active],
+                    PATIENCE,
+                );
+            }
+        });
+        download(&tunnel.van, &tunnel.hq, tunnel.hq.inner(Family::V4), 30_000_000);
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert_eq!(streams(&tunnel.van).opened, 1);
+}
+
+#[test]
+fn a_site_that_ends_or_dies_leaves_no_host_waiting() {
+    let mut tunnel = Tunnel::start(plan());
+    let (listener, address) = listen(&tunnel.hq, Family::V4);
+    for dies in [false, true] {
+        let (mut client, mut server) = connection(&tunnel, &listener, address);
+        greet(&mut client, &mut server);
+        if dies {
+            tunnel.hq.kill();
+        } else {
+            tunnel.hq.signal(Signal::SIGTERM);
+            tunnel.hq.wait_for_end();
+        }
+        tunnel.hq.start();
+        assert_eq!(error_at_end(&client), ErrorKind::ConnectionReset, "dies: {dies}");
+        if !dies {
+            assert_eq!(error_at_end(&server), ErrorKind::ConnectionReset);
+        }
+        tunnel.wait_until_up();
+        wait_for("streams again", PATIENCE, || tunnel.van.peer().streams.map(drop));
+    }
+}
+
+#[test]
+fn connections_are_ended_when_both_files_say_so_and_go_on_when_they_no_more_do() {
+    let tunnel = Tunnel::start(Plan { classes: "", ..plan() });
+    let (listener, address) = listen(&tunnel.hq, Family::V4);
+    let text = |site: &Site| std::fs::read_to_string(site.file("toml")).unwrap();
+    let before = [&tunnel.van, &tunnel.hq].map(text);
+    let call = || {
+        let client = call(&tunnel.van, address).unwrap();
+        (client, listener.accept().unwrap().0)
+    };
+    let (mut forwarded, mut forwarded_to) = call();
+    tunnel.van.reload(&(before[0].clone() + SPLIT), "");
+    drop(call());
+    assert_eq!(tunnel.van.peer().streams, None, "the headquarters do not split");
+    tunnel.hq.reload(&(before[1].clone() + SPLIT), "");
+    wait_for("streams", PATIENCE, || tunnel.van.peer().streams.map(drop));
+    let (mut split, mut split_to) = call();
+    assert_eq!(streams(&tunnel.van).opened, 1);
+    tunnel.van.reload(&before[0], "");
+    let (mut again, mut again_to) = call();
+    assert_eq!(tunnel.hq.peer().streams.map_or(1, |streams| streams.accepted), 1);
+    // All of them go on as they began.
+    for (near, far) in
+        [(&mut forwarded, &mut forwarded_to), (&mut split, &mut split_to), (&mut again, &mut again_to)]
+    {
+        greet(near, far);
+        greet(far, near);
+    }
+}

@@ -12,6 +12,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use site::World;
+use socket2::SockRef;
 
 /// For what must come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,13 +31,17 @@ fn connection(world: &World, address: &str, port: u16) -> (TcpStream, TcpStream)
 
 fn listen(world: &World, address: &str, port: u16) -> TcpListener {
     let address = SocketAddr::new(address.parse().unwrap(), port);
-    world.server.run(|| TcpListener::bind(address)).unwrap()
+    let listener = world.server.run(|| TcpListener::bind(address)).unwrap();
+    // Linux also waits no longer to accept.
+    SockRef::from(&listener).set_read_timeout(Some(PATIENCE)).unwrap();
+    listener
 }
 
 fn connect(world: &World, (address, port): (&str, u16)) -> std::io::Result<TcpStream> {
     let address = SocketAddr::new(address.parse().unwrap(), port);
     let stream = world.client.run(|| TcpStream::connect_timeout(&address, PATIENCE))?;
     stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
     Ok(stream)
 }
 

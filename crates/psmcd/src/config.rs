@@ -13,6 +13,7 @@ mod grants;
 mod include;
 mod ipfix;
 mod model;
+mod preset;
 mod promise;
 mod summary;
 mod value;
@@ -30,6 +31,7 @@ pub use model::{
     Class, Config, Internet, Invitation, PathCongestion, PathSettings, Paths, Peer, Relay, Site, Sla,
     Treatment, TunnelEnd, Web,
 };
+pub use preset::{Chosen, Preset};
 pub use promise::{DelayLimit, Measured, Method, Promise};
 pub use psmc_core::{Direction, SchedulerKind, Tier};
 pub use psmc_toml::{Complaint, ConfigError};

@@ -236,7 +236,7 @@ fn treatment(draft: &Draft, out: &mut Vec<Complaint>) {
     comparable(&site, &site, out);
     limits(&site, out);
     for peer in &draft.peers {
-        let whole = peer.treatment.or(&site);
+        let whole = peer.whole_treatment(&site);
         useful(&peer.treatment, &whole, out);
         comparable(&peer.treatment, &whole, out);
         if peer.treatment.reorder_least.is_some() || peer.treatment.reorder_most.is_some() {

@@ -14,6 +14,7 @@ mod treatment;
 mod unresponsive;
 mod web;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::ops::Range;
 
@@ -26,6 +27,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::model::{Class, Config, Relay, Site, Sla, TunnelEnd};
+use super::preset::Chosen;
 use super::value::{
     ALLOWED_NET, CLASS_WEIGHT, DSCP, Endpoint, INSIDE_ADDRESS, PORTS, PRIORITY, PROTOCOL, RELAY_ADDRESS,
     REPAIR, Tcp,
@@ -45,6 +47,7 @@ const SECTIONS: &[&str] =
 
 const CLASS_KEYS: &[&str] = &[
     "name",
+    "preset",
     "dscp",
     "protocol",
     "ports",
@@ -135,11 +138,12 @@ impl Draft {
     /// The configuration, unless it lacks what was complained about.
     pub(super) fn build(self) -> Option<Config> {
         let site = self.site?;
+        let dear = dear_paths(&self.peers);
         let (treatment, networks) = (site.treatment.clone(), site.own_networks());
         let peers = self.peers.into_iter().map(|peer| peer.build(&treatment, &networks));
         let peers = peers.collect::<Option<_>>()?;
         let (ends, relays): (Vec<_>, Vec<_>) = self.relays.into_iter().partition(|relay| relay.is_tunnel_end);
-        let classes = self.classes.into_iter().map(|draft| draft.class).collect::<Option<_>>()?;
+        let classes = self.classes.into_iter().map(|draft| draft.build(&dear)).collect::<Option<_>>()?;
         Some(Config {
             site: Site {
                 metrics: self.metrics,
@@ -217,6 +221,14 @@ impl RelayDraft {
     }
 }
 
+/// The names of paths that cost by the byte.
+fn dear_paths(peers: &[PeerDraft]) -> Vec<String> {
+    let paths = peers.iter().flat_map(|peer| &peer.paths).filter(|path| path.quota.is_some());
+    let names: BTreeSet<_> =
+        paths.filter_map(|path| Some(path.name.as_ref()?.get_ref().to_string())).collect();
+    names.into_iter().collect()
+}
+
 /// The name of a path.
 const PATH_NAME: Kind<Name> = NAME.like("\"dsl\"");
 
@@ -243,11 +255,14 @@ impl ClassDraft {
         let ports = some_if_any(section, "ports", PORTS, out);
         let from = some_if_any(section, "from", ALLOWED_NET, out);
         let to = some_if_any(section, "to", ALLOWED_NET, out);
-        let priority = section.optional("priority", PRIORITY, out);
-        let weight = section.optional("weight", CLASS_WEIGHT, out);
-        let repair = section.optional("repair", REPAIR, out);
+        let preset = Chosen::of_class(section, out);
+        let set = preset.as_ref().map(|chosen| chosen.preset.of_class());
+        let priority = section.optional("priority", PRIORITY, out).or(set.map(|set| set.priority));
+        let weight = section.optional("weight", CLASS_WEIGHT, out).or(set.map(|set| set.weight));
+        let repair = section.optional("repair", REPAIR, out).or(set.map(|set| set.repair));
         let tcp = section.optional("tcp", Tcp::KIND, out);
         let queue_protection = section.optional("queue_protection", SWITCH, out);
+        let queue_protection = queue_protection.or(set.map(|set| set.queue_protection));
         let conditioning = conditioning::read(section, out);
         let [paths, avoid] = ["paths", "avoid"].map(|key| {
             complain_if_empty(section, key, PATH_NAME, out);
@@ -273,8 +288,19 @@ impl ClassDraft {
             queue_protection,
             conditioning,
             paths: PathPreference { paths: texts(&paths), avoid: texts(&avoid), strict: is_strict },
+            preset,
         });
         Self { place: section.place(), name, class, matches, paths, avoid, strict_about_nothing }
+    }
+
+    /// The class. One that spares quotas, and does not say itself which paths it prefers, avoids those that are `dear`.
+    fn build(self, dear: &[String]) -> Option<Class> {
+        let mut class = self.class?;
+        let spares = class.preset.as_ref().is_some_and(|chosen| chosen.preset.spares_quotas());
+        if spares && self.paths.is_empty() && self.avoid.is_empty() {
+            class.paths.avoid = dear.to_vec();
+        }
+        Some(class)
     }
 }
 

@@ -21,6 +21,7 @@ use crate::quota::Quota;
 use crate::speedtest::MAX_CALLERS;
 
 use super::ipfix::Ipfix;
+use super::preset::Chosen;
 use super::promise::Promise;
 use super::value::{
     AllowedNet, BindAddress, Congestion, Endpoint, Exclusion, InterfaceName, LinkMtu, Listen, Name, Rate,
@@ -219,6 +220,8 @@ pub struct Class {
     pub conditioning: Option<Conditioning>,
     /// The paths that it prefers, by name.
     pub paths: PathPreference,
+    /// The preset that some of these come from.
+    pub preset: Option<Chosen>,
 }
 
 /// The other end of a tunnel, `[[peer]]`.
@@ -236,6 +239,8 @@ pub struct Peer {
     pub endpoint: Option<Endpoint>,
     /// How often an idle path says that it is alive.
     pub keepalive: Duration,
+    /// The preset that some of these settings come from.
+    pub preset: Option<Chosen>,
     /// What is done with its packets.
     pub treatment: Treatment,
     /// The most that plain UDP may have, in either direction.

@@ -11,6 +11,7 @@ use super::model::{
     Class, Config, Internet, Invitation, PathCongestion, PathSettings, Paths, Peer, Site, Sla, Treatment,
     TunnelEnd,
 };
+use super::preset::Chosen;
 use super::value::{Tcp, Transport, clamp_mss_in_words};
 
 /// So many files and sockets may be open where nobody has said anything else.
@@ -142,6 +143,11 @@ fn write_classes(classes: &[Class], f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = classes.iter().map(|class| &class.name).collect();
         writeln!(f, "  classes      {}", joined(&names))?;
     }
+    for Class { name, preset, .. } in classes {
+        if let Some(Chosen { preset, sets }) = preset {
+            writeln!(f, "  preset       {name}: {}, which sets {}", preset.as_str(), in_words(sets))?;
+        }
+    }
     for Class { name, paths: PathPreference { paths, avoid, strict }, .. } in classes {
         let said = [("over", paths), ("not over", avoid)].into_iter().filter(|(_, paths)| !paths.is_empty());
         let said: Vec<_> = said.map(|(how, paths)| format!("{how} {}", paths.join(", "))).collect();
@@ -204,6 +210,9 @@ fn write_peer(peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             None => f.write_str("never again by itself"),
         });
         writeln!(f, "  priority     {priority} among those with the same networks; {back}")?;
+    }
+    if let Some(Chosen { preset, sets }) = &peer.preset {
+        writeln!(f, "  preset       {}, which sets {}", preset.as_str(), in_words(sets))?;
     }
     write_treatment(&peer.treatment, f)?;
     if let Some(rate) = peer.udp_rate_limit {
@@ -293,6 +302,11 @@ fn write_path(path: &PathSettings, peer: &Peer, f: &mut fmt::Formatter<'_>) -> f
         write!(f, ", MTU {}", mtu.get())?;
     }
     writeln!(f)
+}
+
+/// What a preset sets.
+fn in_words(sets: &[String]) -> String {
+    if sets.is_empty() { "nothing that is not written beside it".to_owned() } else { sets.join(", ") }
 }
 
 fn joined<T: Display>(values: &[T]) -> String {

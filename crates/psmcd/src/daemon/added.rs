@@ -107,6 +107,7 @@ impl Control {
             gateway: Gateway::default(),
             endpoint,
             keepalive: DEFAULT_KEEPALIVE,
+            preset: None,
             treatment: self.site.treatment,
             udp_rate_limit: None,
             paths: Paths::EveryUplink,

@@ -11,6 +11,7 @@ use psmc_core::{Direction, Gateway, Tier};
 
 use super::TreatmentDraft;
 use crate::config::model::{PathCongestion, PathSettings, Paths, Peer};
+use crate::config::preset::{Chosen, Preset};
 use crate::config::value::{
     ALLOWED_NET, AllowedNet, BIND_ADDRESS, BindAddress, Congestion, DEFAULT_KEEPALIVE, DIRECTION, ENDPOINT,
     Endpoint, FAILBACK, GATEWAY_PRIORITY, KEEPALIVE, LINK_MTU, LinkMtu, RoutePolicy, TIER, Transport, WEIGHT,
@@ -28,7 +29,8 @@ draft! {
         priority: Option<u8> = optional(GATEWAY_PRIORITY),
         failback: Option<Duration> = optional(FAILBACK).unwrap_or(Gateway::default().failback),
         endpoint: Option<Spanned<Endpoint>> = optional_at(ENDPOINT),
-        keepalive: Duration = optional(KEEPALIVE).unwrap_or(DEFAULT_KEEPALIVE),
+        keepalive: Option<Duration> = optional(KEEPALIVE),
+        preset: Option<Chosen> = { Chosen::of_peer(section, out) },
         [..TreatmentDraft::KEYS] treatment: TreatmentDraft = { TreatmentDraft::read(section, out) },
         udp_rate_limit: Option<Rate> = optional(RATE),
         spare_relays: Option<Spanned<Vec<Spanned<Name>>>> = list_at(NAME),
@@ -44,11 +46,25 @@ draft! {
 }
 
 impl PeerDraft {
+    /// How its packets are treated: as it says itself, else as its preset does, else as its `site`.
+    pub(in crate::config) fn whole_treatment(&self, site: &TreatmentDraft) -> TreatmentDraft {
+        match self.preset() {
+            Some(preset) => self.treatment.or(&preset.treatment()).or(site),
+            None => self.treatment.or(site),
+        }
+    }
+
+    fn preset(&self) -> Option<Preset> {
+        self.preset.as_ref().map(|chosen| chosen.preset)
+    }
+
     /// The peer, with its site's treatment and networks where it says nothing itself.
     pub(super) fn build(self, treatment: &TreatmentDraft, networks: &[AllowedNet]) -> Option<Peer> {
+        let (preset, treatment) = (self.preset(), self.whole_treatment(treatment).build());
         let endpoint = self.endpoint.map(Spanned::into_inner);
         let transport = self.transport.map(Spanned::into_inner).unwrap_or_default();
         let first = Gateway::default();
+        let dear = if preset.is_some_and(Preset::spares_quotas) { Tier::Secondary } else { Tier::default() };
         Some(Peer {
             name: self.name?.into_inner(),
             public_key: self.public_key?.into_inner(),
@@ -57,13 +73,14 @@ impl PeerDraft {
                 None => networks.to_owned(),
             },
             gateway: Gateway { priority: self.priority.unwrap_or(first.priority), failback: self.failback },
-            keepalive: self.keepalive,
+            keepalive: self.keepalive.or(preset.map(Preset::keepalive)).unwrap_or(DEFAULT_KEEPALIVE),
+            preset: self.preset,
             udp_rate_limit: self.udp_rate_limit,
-            treatment: self.treatment.or(treatment).build(),
+            treatment,
             paths: if self.paths.is_empty() {
                 Paths::EveryUplink
             } else {
-                let paths = self.paths.into_iter().map(|path| path.build(endpoint.as_ref(), transport));
+                let paths = self.paths.into_iter().map(|path| path.build(endpoint.as_ref(), transport, dear));
                 Paths::Listed(paths.collect::<Option<_>>()?)
             },
             spare_relays: names(self.spare_relays),
@@ -117,8 +134,9 @@ draft! {
 }
 
 impl PathDraft {
-    /// The path, with its peer's `endpoint` and `transport` where it has none of its own.
-    fn build(self, endpoint: Option<&Endpoint>, transport: Transport) -> Option<PathSettings> {
+    /// The path, with its peer's `endpoint` and `transport` where it has none of its own, and the tier of its peer's `dear` paths if it
+    /// has a quota.
+    fn build(self, endpoint: Option<&Endpoint>, transport: Transport, dear: Tier) -> Option<PathSettings> {
         let relays = names(self.relays);
         let endpoint = self.endpoint.map(Spanned::into_inner).or_else(|| endpoint.cloned());
         if endpoint.is_none() && relays.is_empty() {
@@ -133,7 +151,11 @@ impl PathDraft {
             relays,
             transport: self.transport.map_or(transport, Spanned::into_inner),
             weight: self.weight,
-            tier: self.tier.map(Spanned::into_inner).unwrap_or_default(),
+            tier: match (self.tier, &self.quota) {
+                (Some(tier), _) => tier.into_inner(),
+                (None, Some(_)) => dear,
+                (None, None) => Tier::default(),
+            },
             direction: self.direction.map(Spanned::into_inner).unwrap_or_default(),
             quota: self.quota.map(Spanned::into_inner),
             max_rate: self.max_rate,

@@ -47,7 +47,7 @@ fn of_traffic(traffic: &TrafficResult, metric: Metric, window: Option<Window>) -
             Metric::Loss => traffic.loss_percent,
             Metric::LongestGap => traffic.longest_gap_ms,
             Metric::RttMedian => traffic.latency.as_ref().map(|latency| latency.p50_ms),
-            Metric::Rtt99 => traffic.latency.as_ref().map(|latency| latency.p99_ms),
+            Metric::Rtt99 | Metric::Delay99 => traffic.latency.as_ref().map(|latency| latency.p99_ms),
             Metric::ExitStatus => None,
         };
     };
@@ -57,7 +57,7 @@ fn of_traffic(traffic: &TrafficResult, metric: Metric, window: Option<Window>) -
         Metric::Loss => mean(window.of(&traffic.loss_series_percent)),
         Metric::LongestGap => window.of(&traffic.gap_series_ms).reduce(f64::max),
         Metric::RttMedian => window.percentile(traffic.latency.as_ref()?, 50),
-        Metric::Rtt99 => window.percentile(traffic.latency.as_ref()?, 99),
+        Metric::Rtt99 | Metric::Delay99 => window.percentile(traffic.latency.as_ref()?, 99),
         Metric::ExitStatus => None,
     }
 }
@@ -70,7 +70,10 @@ fn of_link(link: &LinkResult, metric: Metric, window: Option<Window>, duration_s
         (Metric::Bytes, Some(window)) => Some(window.bytes(&link.rate_series_mbps)),
         (Metric::Loss, None) => Some(link.lost_percent + link.dropped_percent),
         (Metric::Loss, Some(window)) => mean(window.of(&link.loss_series_percent)),
-        (Metric::LongestGap | Metric::RttMedian | Metric::Rtt99 | Metric::ExitStatus, _) => None,
+        (
+            Metric::LongestGap | Metric::RttMedian | Metric::Rtt99 | Metric::Delay99 | Metric::ExitStatus,
+            _,
+        ) => None,
     }
 }
 
@@ -82,7 +85,8 @@ fn of_program(exit_status: Option<i32>, metric: Metric) -> Option<f64> {
         | Metric::Loss
         | Metric::LongestGap
         | Metric::RttMedian
-        | Metric::Rtt99 => None,
+        | Metric::Rtt99
+        | Metric::Delay99 => None,
     }
 }
 

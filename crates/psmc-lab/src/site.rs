@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use psmc_net::keys::{PrivateKey, PublicKey};
-use toml::Value;
+use toml::{Table, Value};
 
 use crate::scenario::{Scenario, Tunnel, TunnelId, TunnelPath};
 
@@ -66,10 +66,13 @@ pub(crate) struct Text<'a> {
 }
 
 /// Settings of a tunnel that `psmcd` takes of a peer, not of the site.
-const PEER_SETTINGS: [&str; 2] = ["keepalive", "udp_rate_limit"];
+const PEER_SETTINGS: [&str; 3] = ["keepalive", "preset", "udp_rate_limit"];
 
 /// The one that is the mode of a section of this name.
 const UNRESPONSIVE: &str = "unresponsive";
+
+/// The one that is a list of sections of this name.
+pub(crate) const CLASS: &str = "class";
 
 impl Text<'_> {
     pub(crate) fn write(&self, key: &PrivateKey, peer: &PublicKey, socket: &Path) -> String {
@@ -89,6 +92,7 @@ impl Text<'_> {
             text.push_str("\n[unresponsive]\n");
             line(&mut text, "mode", mode);
         }
+        self.classes(&mut text);
         text.push_str("\n[[peer]]\n");
         line(&mut text, "name", &string(self.names[1 - self.end]));
         line(&mut text, "public_key", &string(&peer.to_string()));
@@ -103,8 +107,18 @@ impl Text<'_> {
 
     fn settings(&self, of_peer: bool, text: &mut String) {
         let mine = |key: &str| PEER_SETTINGS.contains(&key) == of_peer && key != UNRESPONSIVE;
-        for (key, value) in self.tunnel.settings.iter().filter(|(key, _)| mine(key)) {
+        let settings = self.tunnel.settings.iter().filter(|(key, _)| mine(key));
+        for (key, value) in settings.filter(|setting| classes_in(setting).is_none()) {
             line(text, key, value);
+        }
+    }
+
+    fn classes(&self, text: &mut String) {
+        for class in self.tunnel.settings.iter().filter_map(classes_in).flatten() {
+            text.push_str("\n[[class]]\n");
+            for (key, value) in class {
+                line(text, key, value);
+            }
         }
     }
 
@@ -119,6 +133,11 @@ impl Text<'_> {
             }
         }
     }
+}
+
+/// The classes of the setting that holds them. One that is no list of tables is left for `psmcd` to refuse.
+fn classes_in((key, value): &(String, Value)) -> Option<Vec<&Table>> {
+    value.as_array().filter(|_| key == CLASS)?.iter().map(Value::as_table).collect()
 }
 
 /// A key and its value. To write to a text cannot fail.

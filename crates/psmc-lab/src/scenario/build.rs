@@ -182,7 +182,9 @@ fn measured(subject: Subject, traffic: &[TrafficDraft]) -> Option<&'static [Metr
             TrafficKind::Tcp { .. } | TrafficKind::Quic { .. } => {
                 &[Metric::Goodput, Metric::Bytes, Metric::LongestGap]
             }
-            TrafficKind::Udp { .. } => &[Metric::Goodput, Metric::Bytes, Metric::LongestGap, Metric::Loss],
+            TrafficKind::Udp { .. } => {
+                &[Metric::Goodput, Metric::Bytes, Metric::LongestGap, Metric::Loss, Metric::Delay99]
+            }
             TrafficKind::Requests { .. } => &[
                 Metric::Goodput,
                 Metric::Bytes,

@@ -357,6 +357,8 @@ choice! {
         RttMedian = "rtt_median",
         /// Round trip or response time, in ms: the 99th percentile.
         Rtt99 = "rtt_99",
+        /// How much longer than the fastest datagrams took, in ms: the 99th percentile.
+        Delay99 = "delay_99",
         /// The exit status of a program.
         ExitStatus = "exit_status",
     }

@@ -180,6 +180,7 @@ fn bound_in_words(metric: Metric, bound: Bound) -> String {
         Metric::LongestGap => ("gaps of", " ms"),
         Metric::RttMedian => ("median RTT of", " ms"),
         Metric::Rtt99 => ("99th percentile of RTT of", " ms"),
+        Metric::Delay99 => ("99th percentile of additional delay of", " ms"),
         Metric::ExitStatus => ("exit status of", ""),
     };
     let bound = match bound {

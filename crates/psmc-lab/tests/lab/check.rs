@@ -46,7 +46,7 @@ fn assert_snapshot(folder: &str, name: &str, text: &str) {
 fn wrong_scenarios() {
     let directory = directory("tests/lab/check/wrong");
     let names = scenarios(&directory);
-    assert!(names.len() >= 31, "{}", names.len());
+    assert!(names.len() >= 32, "{}", names.len());
     for name in names {
         let verdict = check(&directory, &name);
         assert_eq!((verdict.exit_code, verdict.stdout.as_str()), (Some(1), ""), "{name}\n{}", verdict.stderr);

@@ -108,6 +108,20 @@ fn a_router_that_marks_drops_nothing_of_a_tunnels_path() {
     assert!(marked.checks.iter().all(|check| check.ok), "{:?}", marked.checks);
 }
 
+/// The examples, as they stand, and without their presets.
+#[test]
+fn presets_keep_what_balanced_does_not() {
+    let of_live = include_str!("../../../../scenarios/live.toml");
+    let of_gaming = include_str!("../../../../scenarios/gaming.toml");
+    for (scenario, preset) in [(of_live, "live"), (of_gaming, "gaming")] {
+        let balanced = scenario.replace(&format!("preset = \"{preset}\""), "preset = \"balanced\"");
+        let [with, without] = [scenario, &balanced].map(simulated);
+        let failed = |results: &Results| results.checks.iter().filter(|check| !check.ok).count();
+        assert_eq!(failed(&with), 0, "{preset}: {:?}", with.checks);
+        assert!(failed(&without) > 0, "{preset}: {:?}", without.checks);
+    }
+}
+
 #[test]
 fn quotas_are_left_to_real_programs() {
     let refused = refused(include_str!("../../../../scenarios/quota.toml"));

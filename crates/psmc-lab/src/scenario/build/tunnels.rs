@@ -17,7 +17,7 @@ use super::network::Network;
 use super::reach::{Lost, Map};
 use crate::scenario::draft::{PathDraft, SettingDraft, TunnelDraft};
 use crate::scenario::model::{Host, HostId, Link, LinkId, Sites, Tunnel, TunnelEnd, TunnelId, TunnelPath};
-use crate::site::{Text, port};
+use crate::site::{CLASS, Text, port};
 
 /// Both sites of a tunnel. `None` if they were complained about.
 pub(super) fn sites(
@@ -268,6 +268,10 @@ fn translated(complaint: &Complaint, text: &str, draft: &TunnelDraft) -> Complai
 /// Where the scenario has the setting that stands at `span` in the configuration.
 fn place(span: &Range<usize>, text: &str, draft: &TunnelDraft) -> Option<Range<usize>> {
     let before = text.get(..span.start)?;
+    if before.rfind("[[class]]") > before.rfind("[[peer]]") {
+        let classes = draft.settings.iter().find(|setting| setting.key.get_ref() == CLASS)?;
+        return Some(classes.value.span());
+    }
     let line = before.rfind('\n').map_or(0, |end| end + 1);
     let key = text[line..].split('=').next()?.trim().trim_matches('"');
     let settings = match before.matches("[[peer.path]]").count() {

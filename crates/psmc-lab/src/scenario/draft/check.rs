@@ -19,7 +19,7 @@ draft! {
         ["between"] window: Option<[Spanned<Duration>; 2]> =
             { pair(section, "between", TIME, r#"["2s", "8s"]"#, out) },
         /// One or more, with the place of their key.
-        ["goodput", "bytes", "loss", "longest_gap", "rtt_median", "rtt_99", "exit_status"]
+        ["goodput", "bytes", "loss", "longest_gap", "rtt_median", "rtt_99", "delay_99", "exit_status"]
         bounds: Vec<(Spanned<Metric>, Bound)> = { bounds(section, out) },
         [] place: Range<usize> = { section.place() },
     }
@@ -125,7 +125,7 @@ fn number(metric: Metric, key: &str, value: &Spanned<DeValue<'_>>, out: &mut Vec
         Metric::Goodput => converted(key, value, STREAM_RATE, out, |rate| as_f64(rate) / 1e6),
         Metric::Bytes => converted(key, value, SIZE, out, as_f64),
         Metric::Loss => converted(key, value, PERCENT, out, |chance| chance.get() * 100.0),
-        Metric::LongestGap | Metric::RttMedian | Metric::Rtt99 => {
+        Metric::LongestGap | Metric::RttMedian | Metric::Rtt99 | Metric::Delay99 => {
             converted(key, value, TIME, out, milliseconds)
         }
         Metric::ExitStatus => converted(key, value, EXIT_STATUS, out, f64::from),
@@ -157,7 +157,7 @@ fn example(metric: Metric) -> &'static str {
         Metric::Bytes => r#"{ at_least = "10MB" }"#,
         Metric::Loss => r#"{ at_most = "1%" }"#,
         Metric::LongestGap => r#"{ at_most = "500ms" }"#,
-        Metric::RttMedian | Metric::Rtt99 => r#"{ at_most = "80ms" }"#,
+        Metric::RttMedian | Metric::Rtt99 | Metric::Delay99 => r#"{ at_most = "80ms" }"#,
         Metric::ExitStatus => "0",
     }
 }

@@ -108,8 +108,10 @@ impl SettingDraft {
         out: &mut Vec<Complaint>,
     ) -> Option<Self> {
         let Some(plain) = plain(value.get_ref()) else {
-            let reason =
-                format!("`{}` takes a number, a text in quotes or a table of those", key.get_ref().as_ref());
+            let reason = format!(
+                "`{}` takes a number, a text in quotes, or a list or table of those",
+                key.get_ref().as_ref()
+            );
             out.push(Complaint::new(reason, "write it as in the configuration of psmcd").at(value.span()));
             return None;
         };
@@ -120,7 +122,7 @@ impl SettingDraft {
     }
 }
 
-/// A value or a table of values; `psmcd` has no settings of another form that the lab leaves to its user.
+/// A value, or a list or table of values; `psmcd` has no settings of another form that the lab leaves to its user.
 fn plain(value: &DeValue<'_>) -> Option<Value> {
     match value {
         DeValue::String(text) => Some(Value::String(text.to_string())),
@@ -132,6 +134,9 @@ fn plain(value: &DeValue<'_>) -> Option<Value> {
                 table.iter().map(|(key, value)| Some((key.get_ref().to_string(), plain(value.get_ref())?)));
             values.collect::<Option<_>>().map(Value::Table)
         }
-        DeValue::Datetime(_) | DeValue::Array(_) => None,
+        DeValue::Array(values) => {
+            values.iter().map(|value| plain(value.get_ref())).collect::<Option<_>>().map(Value::Array)
+        }
+        DeValue::Datetime(_) => None,
     }
 }

@@ -33,6 +33,17 @@ fn a_stream_of_tls_has_all_of_its_link_and_keeps_queues_short() {
     });
 }
 
+/// The example, as it stands.
+#[test]
+fn metered_links_are_spared() {
+    steadily(Measured::Rate, || {
+        let results =
+            try_run(include_str!("../../../../../scenarios/metered.toml"), &with_programs()).unwrap();
+        let failed: Vec<_> = results.checks.iter().filter(|check| !check.ok).collect();
+        assert!(failed.is_empty(), "{failed:?}: {results:?}");
+    });
+}
+
 #[test]
 fn a_tunnel_uses_both_links() {
     steadily(Measured::Rate, || {

@@ -80,6 +80,13 @@ scenarios COUNT="10000":
 upheavals SEEDS="1-60":
     PSMC_TEST_SEEDS={{ SEEDS }} cargo test --test e2e upheavals::traffic -- --nocapture
 
+# Searches the model of the session in all its states: rekeying, restarts, replay, expulsion. Needs spin.
+model:
+    docs/model/check epochs
+    docs/model/check session -DCONNECTIONS=2 -DRESTARTS=1 -DOFFERS=0 -DDATAGRAMS=3
+    docs/model/check session -DCONNECTIONS=1 -DRESTARTS=0 -DOFFERS=2 -DDATAGRAMS=4
+    docs/model/check session -DCONNECTIONS=2 -DRESTARTS=0 -DOFFERS=1 -DDATAGRAMS=4 -DENDS=0
+
 # Writes the corpus seeds anew after a deliberate change of the wire format; read the diff.
 seeds:
     UPDATE_SEEDS=1 cargo test --test corpus

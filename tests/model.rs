@@ -1,0 +1,60 @@
+//! The formal model of a session, `docs/model`, in all its states: what must hold does, and without one of the rules it
+//! does not. Needs spin and a C compiler.
+
+use std::process::{Command, Output};
+
+/// What one search covers: a model, and how much may happen in it.
+type Search = (&'static str, &'static [&'static str]);
+
+const EPOCHS: Search = ("epochs", &[]);
+
+/// One site may start anew; keys may end.
+const RESTARTS: Search = ("session", &["-DCONNECTIONS=2", "-DRESTARTS=1", "-DOFFERS=0", "-DDATAGRAMS=3"]);
+
+/// Both sites may begin an exchange of keys.
+const EXCHANGES: Search = ("session", &["-DCONNECTIONS=1", "-DRESTARTS=0", "-DOFFERS=2", "-DDATAGRAMS=4"]);
+
+/// A control connection may bring keys while an exchange is under way.
+const BOTH: Search = ("session", &["-DCONNECTIONS=2", "-DRESTARTS=0", "-DOFFERS=1", "-DDATAGRAMS=4", "-DENDS=0"]);
+
+#[test]
+fn what_must_hold_holds_in_all_states() {
+    for (search, least) in [(EPOCHS, 30), (RESTARTS, 100_000), (EXCHANGES, 50_000)] {
+        let output = check(search, &[]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{search:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        let stored = text.lines().find_map(|line| line.trim().strip_suffix(" states, stored"));
+        let stored: u32 = stored.and_then(|count| count.parse().ok()).unwrap_or_default();
+        assert!(stored > least, "{search:?} has only {stored} states");
+    }
+}
+
+#[test]
+fn without_any_of_the_rules_a_fault_is_found() {
+    let mutants = [
+        ("MUTANT_NO_ACKNOWLEDGEMENT", EPOCHS),
+        ("MUTANT_KEEPS_KEYS", RESTARTS),
+        ("MUTANT_NO_INCARNATION", RESTARTS),
+        ("MUTANT_KEEPS_CONNECTIONS", RESTARTS),
+        ("MUTANT_SEALS_EARLY", RESTARTS),
+        ("MUTANT_ONE_KEY", RESTARTS),
+        ("MUTANT_NO_WINDOW", RESTARTS),
+        ("MUTANT_EXPELS_HALF", RESTARTS),
+        ("MUTANT_NOBODY_PREVAILS", EXCHANGES),
+        ("MUTANT_NO_ORDER", BOTH),
+    ];
+    for (mutant, search) in mutants {
+        let text = String::from_utf8_lossy(&check(search, &[&format!("-D{mutant}")]).stdout).into_owned();
+        assert!(text.contains("assertion violated"), "{mutant}: {text}");
+    }
+}
+
+fn check((model, bounds): Search, more: &[&str]) -> Output {
+    let mut command = Command::new("docs/model/check");
+    command.arg(model).args(bounds).args(more);
+    if !more.is_empty() {
+        // A fault is found sooner than a compiler has optimised the search.
+        command.env("OPTIMISE", "-O0");
+    }
+    command.output().expect("docs/model/check is here, and bash")
+}

@@ -107,6 +107,8 @@ async fn serve(config: &Config, file: &Path) -> Result<(), RelayError> {
     tokio::select! {
         () = serve_sites(accepted, hub.clone(), streams) => {}
         ended = obey(daemon, &hub, &allowed) => ended?,
+        // Its sessions are lost, and those to come would be: whoever has started the relay starts it anew.
+        died = hub.worker_died() => return Err(died.into()),
     }
     tracing::info!("relay stopping");
     Ok(())

@@ -168,6 +168,13 @@ impl Handle {
         jobs.send(job).await.map_err(|_| WorkerDied)?;
         receiver.await.map_err(|_| WorkerDied)
     }
+
+    /// Waits until the worker has ended by itself.
+    pub(crate) async fn ended(&self) {
+        if let Some(jobs) = &self.jobs {
+            jobs.closed().await;
+        }
+    }
 }
 
 impl Drop for Handle {
@@ -321,5 +328,41 @@ impl Worker {
             self.timer.as_mut().reset(at);
         }
         self.timer.as_mut().poll(cx).is_ready()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::Arc;
+
+    use psmc_core::relay::Limiter;
+    use psmc_net::udp::UdpBind;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_of_a_worker_is_noticed() {
+        let config = RelayConfig {
+            max_sessions: 1,
+            max_waiting: 1,
+            idle: Duration::from_secs(60),
+            worker: (0, 1),
+            total: Arc::new(Limiter::new(None)),
+            seed: 0,
+            origin: Instant::now(),
+        };
+        let bind = UdpBind { address: (Ipv4Addr::LOCALHOST, 0).into(), interface: None };
+        let sockets = move || UdpPort::bind(&bind).map(|port| Sockets { port, tunnels: None, errors: None });
+        let exchange = neighbours(1).remove(0);
+        let (handle, started) = start(config, exchange, sockets).expect("a thread");
+        started.await.expect("it runs").expect("a socket");
+        assert_eq!(handle.call(|_| ()).await, Ok(()));
+        let ended = handle.ended();
+        let mut ended = std::pin::pin!(ended);
+        let is_over = tokio::time::timeout(Duration::ZERO, ended.as_mut()).await;
+        assert!(is_over.is_err(), "it works");
+        assert_eq!(handle.call::<()>(|_| panic!("a bug")).await, Err(WorkerDied));
+        ended.await;
     }
 }

@@ -192,8 +192,11 @@ impl End {
         if !self.is_agreed(from) {
             return Err(Disbelief::Misaddressed);
         }
+        // Whoever is on the way may have held an older one back.
+        if number >= self.window.expected() {
+            self.address = Some(from);
+        }
         self.window.record(number);
-        self.address = Some(from);
         Ok(())
     }
 

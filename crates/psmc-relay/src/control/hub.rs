@@ -1,9 +1,11 @@
 //! What all control connections of a relay have in common.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Instant;
 
 use psmc_core::relay::{
@@ -294,6 +296,16 @@ impl Hub {
             answers.push(worker.call(ask.clone()).await?);
         }
         Ok(answers)
+    }
+
+    /// Waits until a worker has ended by itself.
+    pub(crate) async fn worker_died(&self) -> WorkerDied {
+        let mut ended: Vec<_> = self.workers.iter().map(|worker| Box::pin(worker.ended())).collect();
+        poll_fn(|cx| match ended.iter_mut().any(|ended| ended.as_mut().poll(cx).is_ready()) {
+            true => Poll::Ready(WorkerDied),
+            false => Poll::Pending,
+        })
+        .await
     }
 
     /// The worker that moves what comes in IP-in-IP.

@@ -83,6 +83,7 @@ fn addresses_follow_authentic_datagrams_only() {
     let session = world.session(None);
     let mut near = Sender::new(&session.near, "198.51.100.1:1000");
     let mut far = Sender::new(&session.far, "192.0.2.2:5115");
+    let held_back = near.datagram(100);
     let replayed = near.datagram(100);
     world.send(replayed.clone(), near.address).unwrap();
     let elsewhere = address("203.0.113.66:6");
@@ -90,6 +91,7 @@ fn addresses_follow_authentic_datagrams_only() {
     forged[30] ^= 1;
     assert_eq!(world.send(forged, elsewhere), None);
     assert_eq!(world.send(replayed, elsewhere), None);
+    world.send(held_back, elsewhere).expect("it is authentic, but not the newest");
     assert_eq!(world.send(far.datagram(100), far.address).unwrap().0, near.address);
     world.send(near.datagram(100), elsewhere).unwrap();
     assert_eq!(world.send(far.datagram(100), far.address).unwrap().0, elsewhere);

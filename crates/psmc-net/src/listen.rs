@@ -47,6 +47,16 @@ pub fn is_for_v6_only(address: SocketAddr, all: &[SocketAddr]) -> bool {
     address.is_ipv6() && all.iter().any(|other| other.is_ipv4() && other.port() == address.port())
 }
 
+/// What counts as one source: an IPv4 address, or the /64 that an IPv6 site can draw addresses from at will
+/// (RFC 6177 §2).
+#[must_use]
+pub fn source_of(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.into(),
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
+    }
+}
+
 /// A TCP socket that listens on `address`, for IPv6 only if `v6_only`; one of `[::]` takes IPv4 as well otherwise.
 ///
 /// # Errors

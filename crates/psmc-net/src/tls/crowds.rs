@@ -2,11 +2,13 @@
 //!
 //! Keys that were refused: which of them to speak of, when anybody can show any number of them.
 
-use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv6Addr};
+use std::cmp::Reverse;
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use crate::keys::PublicKey;
+use crate::listen::source_of;
 
 /// Handshakes in progress at most, in all. Each holds up to 64 KiB of unfinished message, so 32 MiB together.
 pub(super) const MAX_IN_ALL: usize = 512;
@@ -16,8 +18,8 @@ pub(super) const MAX_PER_SOURCE: usize = 32;
 
 /// The handshakes in progress, oldest first; `T` stands for one of them.
 ///
-/// Room for a new one is made at the cost of the oldest. So a flood of connections that never finish only shortens the
-/// time that each has, and a peer that finishes in two round trips still gets through.
+/// Room for a new one is made at the cost of the source that has most, of which the oldest goes. So a flood from a few sources takes
+/// its own places only, however fast it is, and one from more sources than there are places shortens the time that each has.
 /// A search looks at every entry, which for this many costs less than the system call that accepts a connection.
 #[derive(Debug)]
 pub(super) struct HalfOpen<T> {
@@ -31,7 +33,7 @@ impl<T> HalfOpen<T> {
 
     /// Adds one from `ip`, and yields the one that has to go for it.
     pub(super) fn add(&mut self, ip: IpAddr, handshake: T) -> Option<T> {
-        let source = source(ip);
+        let source = source_of(ip);
         let victim = self.victim(source).and_then(|index| self.entries.remove(index));
         self.entries.push_back((source, handshake));
         victim.map(|(_, handshake)| handshake)
@@ -51,16 +53,16 @@ impl<T> HalfOpen<T> {
         if same.count() + 1 >= MAX_PER_SOURCE {
             return oldest;
         }
-        (self.entries.len() >= MAX_IN_ALL).then_some(0)
+        (self.entries.len() >= MAX_IN_ALL).then(|| self.oldest_of_largest()).flatten()
     }
-}
 
-/// What counts as one source: an IPv4 address, or the /64 that an IPv6 site can draw addresses from at will
-/// (RFC 6177 §2).
-fn source(ip: IpAddr) -> IpAddr {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => ip.into(),
-        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
+    /// The oldest handshake of the source that has most; of several such sources that which has been there longest.
+    fn oldest_of_largest(&self) -> Option<usize> {
+        let mut sources: HashMap<IpAddr, (usize, Reverse<usize>)> = HashMap::new();
+        for (index, (source, _)) in self.entries.iter().enumerate() {
+            sources.entry(*source).or_insert((0, Reverse(index))).0 += 1;
+        }
+        sources.into_values().max().map(|(_, Reverse(oldest))| oldest)
     }
 }
 
@@ -112,6 +114,8 @@ impl Strangers {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
 
     fn ip(text: &str) -> IpAddr {
@@ -127,6 +131,24 @@ mod tests {
         }
         assert_eq!(half_open.add(ip("192.0.2.2"), 2000), Some(0));
         assert_eq!(half_open.add(ip("::ffff:192.0.2.2"), 2001), Some(1));
+    }
+
+    #[test]
+    fn a_flood_from_twenty_sources_costs_nobody_else_a_place() {
+        let mut half_open = HalfOpen::new();
+        let mut flood = (0..).map(|n: u32| (IpAddr::from([198, 51, 100, (n % 20) as u8]), n));
+        let mut add = |half_open: &mut HalfOpen<u32>| {
+            let (from, n) = flood.next().expect("it goes on");
+            half_open.add(from, n)
+        };
+        let mut evicted: Vec<_> = (0..1000).filter_map(|_| add(&mut half_open)).collect();
+        assert_eq!(evicted.len(), 1000 - MAX_IN_ALL);
+        let peer = u32::MAX;
+        evicted.extend(half_open.add(ip("192.0.2.1"), peer));
+        // 3,000 a second for the ten seconds of two handshakes.
+        evicted.extend((0..30_000).filter_map(|_| add(&mut half_open)));
+        assert!(!evicted.contains(&peer));
+        assert_eq!(half_open.entries.len(), MAX_IN_ALL);
     }
 
     #[test]
@@ -153,9 +175,9 @@ mod tests {
 
     #[test]
     fn an_ipv6_prefix_is_one_source() {
-        assert_eq!(source(ip("2001:db8::1")), source(ip("2001:db8::ffff:ffff:ffff:ffff")));
-        assert_ne!(source(ip("2001:db8::1")), source(ip("2001:db8:0:1::1")));
-        assert_ne!(source(ip("192.0.2.1")), source(ip("192.0.2.2")));
+        assert_eq!(source_of(ip("2001:db8::1")), source_of(ip("2001:db8::ffff:ffff:ffff:ffff")));
+        assert_ne!(source_of(ip("2001:db8::1")), source_of(ip("2001:db8:0:1::1")));
+        assert_ne!(source_of(ip("192.0.2.1")), source_of(ip("192.0.2.2")));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod hostile;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use psmc_wire::crypto::{Aead, KeySource};
 use rustls::NamedGroup;
 use tokio::net::TcpListener;
@@ -213,6 +214,60 @@ async fn a_silent_dialer_times_out() {
     let (_near, far) = tokio::io::duplex(1 << 16);
     let error = acceptor.accept(far).await.unwrap_err();
     assert!(matches!(error, TlsError::TimedOut), "{error:?}");
+}
+
+/// Twenty sources open connections and never say a word. Within a round trip of a peer all places are taken anew.
+#[tokio::test]
+async fn a_flood_from_twenty_sources_keeps_nobody_out() {
+    // Both ends of all connections are here.
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
+    let me = identity();
+    let mut server = Server::start(&[&me]);
+    let target = server.address;
+    let opened = Arc::new(AtomicU64::new(0));
+    let count = opened.clone();
+    let flood = tokio::spawn(async move {
+        let mut open = std::collections::VecDeque::new();
+        loop {
+            for last in 2..22 {
+                let from = Some([127, 0, 0, last].into());
+                open.push_back(tcp::connect_tcp(None, from, target, SECOND).await);
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            open.drain(..open.len().saturating_sub(700));
+        }
+    });
+    reaches(&opened, 1000).await;
+    let (near, far) = tokio::io::duplex(1 << 16);
+    tokio::spawn(far_away(far, server.tcp().await, opened.clone()));
+    let before = opened.load(Ordering::Relaxed);
+    Dialer::new(&me, server.identity.public()).connect(near).await.expect("it gets through");
+    server.accepted().await;
+    assert!(opened.load(Ordering::Relaxed) - before >= ROUND_TRIP);
+    assert!(server.counters.evicted.load(Ordering::Relaxed) > 0);
+    flood.abort();
+}
+
+/// How many others arrive within a round trip of the peer: those of 200 ms if 3,000 arrive in a second.
+const ROUND_TRIP: u64 = 600;
+
+/// Carries bytes both ways; the answer to the acceptor's first flight comes when so many others have come.
+async fn far_away(near: tokio::io::DuplexStream, far: TcpStream, others: Arc<AtomicU64>) {
+    let ((mut near_read, mut near_write), (mut far_read, mut far_write)) =
+        (tokio::io::split(near), far.into_split());
+    let there = async {
+        let mut hello = [0; 1 << 14];
+        let read = near_read.read(&mut hello).await?;
+        far_write.write_all(&hello[..read]).await?;
+        let read = near_read.read(&mut hello).await?;
+        reaches(&others, others.load(Ordering::Relaxed) + ROUND_TRIP).await;
+        far_write.write_all(&hello[..read]).await?;
+        tokio::io::copy(&mut near_read, &mut far_write).await
+    };
+    let back = tokio::io::copy(&mut far_read, &mut near_write);
+    // It ends with the connection, in whatever way.
+    let _ = tokio::join!(there, back);
 }
 
 #[tokio::test]

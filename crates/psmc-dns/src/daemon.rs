@@ -16,13 +16,15 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::interval;
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Config, TlsConfig};
-use crate::server::{Contents, MAX_CONNECTIONS, Server, serve_tcp, serve_tls, serve_udp};
+use crate::server::{
+    Contents, MAX_CONNECTIONS, MAX_PER_SOURCE, Room, Server, serve_tcp, serve_tls, serve_udp,
+};
 use crate::status::Status;
 use crate::store::{Store, StoreError};
 use host::{Running, host};
@@ -94,7 +96,7 @@ async fn serve(config: Config, file: &Path) -> Result<(), DaemonError> {
     let contents = Contents::new(hosted.iter().cloned(), config.keys);
     let server = Arc::new(Server::new(contents, store, sources.collect()));
     let mut tasks = JoinSet::new();
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let room = Room::new(MAX_CONNECTIONS, MAX_PER_SOURCE);
     for address in config.listen.iter().copied() {
         let failed = |what| move |source| DaemonError::Listen { address, what, source };
         let v6_only = is_for_v6_only(address, &config.listen);

@@ -7,6 +7,7 @@ mod limit;
 mod listen;
 mod notify;
 mod respond;
+mod room;
 mod secondary;
 mod transfer;
 mod tsig;
@@ -23,8 +24,9 @@ use tokio::sync::Semaphore;
 use crate::store::Store;
 
 pub use hosted::{Access, Hosted, Paused, Role, Secondary};
-pub use listen::{MAX_CONNECTIONS, serve_tcp, serve_tls, serve_udp};
+pub use listen::{MAX_CONNECTIONS, MAX_PER_SOURCE, serve_tcp, serve_tls, serve_udp};
 pub use notify::tell_secondaries;
+pub use room::Room;
 pub use secondary::follow_primary;
 
 use hosted::Outcome;

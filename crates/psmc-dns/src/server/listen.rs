@@ -14,10 +14,15 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::limit::{Limiter, Verdict};
+use super::room::{Place, Room};
 use super::{Server, Transport};
 
 /// Connections that are served at a time, TCP and TLS together: each takes a descriptor, and a process has 1024 as a rule.
 pub const MAX_CONNECTIONS: usize = 512;
+
+/// Of these, those of one IPv4 address or IPv6 /64: many resolvers may be behind one address, and one that only holds connections open
+/// leaves most of them to others.
+pub const MAX_PER_SOURCE: usize = 64;
 
 /// Updates and notifications by UDP that are carried out at a time; they wait for the disk.
 const MAX_SLOW: usize = 64;
@@ -47,6 +52,10 @@ pub async fn serve_udp(server: Arc<Server>, socket: AnsweringSocket, per_second:
             }
         };
         let request = &buffer[..length];
+        // Whoever answers answers ends up in a conversation with another one who does.
+        if !is_request(request) {
+            continue;
+        }
         let second = u32::try_from(started.elapsed().as_secs()).unwrap_or(u32::MAX);
         match limiter.judge(from.address.ip(), second) {
             Verdict::Answer if is_question(request) => {
@@ -87,6 +96,11 @@ fn send(socket: &AnsweringSocket, responses: &[Vec<u8>], to: &Asker) {
     }
 }
 
+/// Whether a message asks for something.
+fn is_request(message: &[u8]) -> bool {
+    message.get(2).is_some_and(|flags| flags & 0x80 == 0)
+}
+
 /// Whether a request has the operation code of a question.
 fn is_question(request: &[u8]) -> bool {
     request.get(2).is_some_and(|flags| flags & 0x78 == 0)
@@ -102,17 +116,17 @@ fn cut_off(request: &[u8]) -> Vec<Vec<u8>> {
     vec![vec![a, b, flags | 0x82, 0, 0, 0, 0, 0, 0, 0, 0, 0]]
 }
 
-/// Serves connections, as many at a time as `room` has permits.
-pub async fn serve_tcp(server: Arc<Server>, listener: TcpListener, room: Arc<Semaphore>) {
+/// Serves connections, as many at a time as there is room for.
+pub async fn serve_tcp(server: Arc<Server>, listener: TcpListener, room: Room) {
     let mut retry = Retry::new("accept connections");
     loop {
-        let Some((stream, from, permit)) = accept(&server, &listener, &room, &mut retry).await else {
+        let Some((stream, from, place)) = accept(&server, &listener, &room, &mut retry).await else {
             continue;
         };
         let server = server.clone();
         tokio::spawn(async move {
             converse(&server, stream, from).await;
-            drop(permit);
+            drop(place);
         });
     }
 }
@@ -122,11 +136,11 @@ pub async fn serve_tls(
     server: Arc<Server>,
     listener: TcpListener,
     acceptor: watch::Receiver<TlsAcceptor>,
-    room: Arc<Semaphore>,
+    room: Room,
 ) {
     let mut retry = Retry::new("accept connections");
     loop {
-        let Some((stream, from, permit)) = accept(&server, &listener, &room, &mut retry).await else {
+        let Some((stream, from, place)) = accept(&server, &listener, &room, &mut retry).await else {
             continue;
         };
         let (server, acceptor) = (server.clone(), acceptor.borrow().clone());
@@ -136,7 +150,7 @@ pub async fn serve_tls(
                 Ok(Err(error)) => tracing::debug!(%from, %error, "no TLS"),
                 Err(_) => tracing::debug!(%from, "the TLS handshake takes too long"),
             }
-            drop(permit);
+            drop(place);
         });
     }
 }
@@ -144,18 +158,18 @@ pub async fn serve_tls(
 async fn accept(
     server: &Server,
     listener: &TcpListener,
-    room: &Arc<Semaphore>,
+    room: &Room,
     retry: &mut Retry,
-) -> Option<(tokio::net::TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+) -> Option<(tokio::net::TcpStream, SocketAddr, Place)> {
     match listener.accept().await {
         Ok((stream, from)) => {
-            let Ok(permit) = room.clone().try_acquire_owned() else {
+            let Some(place) = room.take(from.ip()) else {
                 server.counters.overloaded();
                 return None;
             };
             // Responses are written whole; there is nothing to wait for.
             let _ = stream.set_nodelay(true);
-            Some((stream, from, permit))
+            Some((stream, from, place))
         }
         Err(error) => {
             retry.after(&error).await;

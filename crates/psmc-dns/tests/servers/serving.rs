@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use psmc_net::keys::PrivateKey;
+use psmc_net::tls::tcp::connect_tcp;
 use psmc_routes::update::{Change, Mode, run};
 use psmc_testbed::netns::Namespace;
 
@@ -207,6 +208,56 @@ fn a_flood_gets_no_more_than_its_share() {
     });
     // The flooder is served by TCP, and strangers by both.
     assert_eq!(short(&namespace, "127.0.0.1", &["+tcp", "www.example.com", "A"]), "203.0.113.5");
+}
+
+#[test]
+fn whoever_holds_connections_open_leaves_most_of_them_to_others() {
+    let namespace = Namespace::new().unwrap();
+    let program = ours(&namespace, "127.0.0.1", DYNAMIC);
+    let patience = std::time::Duration::from_secs(10);
+    // None of them ever asks anything.
+    let _held = namespace
+        .block_on(async || {
+            let mut held = Vec::new();
+            for _ in 0..600 {
+                let (from, to) = ([127, 0, 0, 9].into(), ([127, 0, 0, 1], 53).into());
+                held.push(connect_tcp(None, Some(from), to, patience).await.unwrap());
+            }
+            held
+        })
+        .unwrap();
+    let other = ["+tcp", "-b", "127.0.0.7", "www.example.com", "A"];
+    assert_eq!(short(&namespace, "127.0.0.1", &other), "203.0.113.5");
+    assert!(status(&program)["overloaded"].as_u64().unwrap() >= 500);
+}
+
+#[test]
+fn responses_are_never_answered() {
+    let namespace = Namespace::new().unwrap();
+    let program = ours(&namespace, "127.0.0.1", DYNAMIC);
+    namespace.run(|| {
+        let socket = std::net::UdpSocket::bind("127.0.0.9:0").unwrap();
+        let mut question = hickory_proto::op::Message::query();
+        let name = crate::harness::name("www.example.com.");
+        question.add_query(hickory_proto::op::Query::query(name, hickory_proto::rr::RecordType::A));
+        let mut question = question.to_vec().unwrap();
+        let mut response = question.clone();
+        response[..3].copy_from_slice(&[0, 0, question[2] | 0x80]);
+        for _ in 0..5000 {
+            socket.send_to(&response, "127.0.0.1:53").unwrap();
+        }
+        socket.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+        let mut answer = [0; 512];
+        // The first answer is that to the first question, however many answers came before it.
+        let (id, mut answered) = ([0xab, 0xcd], None);
+        question[..2].copy_from_slice(&id);
+        while answered.is_none() {
+            socket.send_to(&question, "127.0.0.1:53").unwrap();
+            answered = socket.recv(&mut answer).ok();
+        }
+        assert_eq!(answer[..2], id, "an answer to an answer");
+    });
+    assert_eq!(status(&program)["limited"].as_u64().unwrap(), 0);
 }
 
 fn status(program: &Program) -> serde_json::Value {

@@ -30,9 +30,10 @@ fn hardly_anything_is_lost_when_the_address_of_the_van_changes() {
     });
 }
 
-/// Behind a NAT the van doesn't know that it has moved, and only datagrams that get through tell the headquarters.
+/// Behind a NAT the van doesn't know that it has moved. Only datagrams that get through tell the headquarters, which ask whether that is
+/// so, for one round trip more.
 #[test]
-fn one_round_trip_is_lost_when_a_nat_takes_another_port() {
+fn two_round_trips_are_lost_when_a_nat_takes_another_port() {
     steadily(Measured::Loss, || {
         let delay = Duration::from_millis(20);
         let mut tunnel = Tunnel::prepare(Relay::plan());
@@ -42,7 +43,7 @@ fn one_round_trip_is_lost_when_a_nat_takes_another_port() {
         tunnel.wait_until_up();
         let lost = lost_during(&tunnel, || relay.rebind(&tunnel.hq));
         println!("another port behind {delay:?}: lost {lost:?} packets of the van and of hq");
-        let on_their_way = usize::try_from(2 * delay.as_millis() / INTERVAL.as_millis()).unwrap();
+        let on_their_way = usize::try_from(4 * delay.as_millis() / INTERVAL.as_millis()).unwrap();
         assert!(lost.iter().all(|&lost| lost <= on_their_way + SLACK), "{lost:?}");
         assert!(tunnel.hq.log().contains("address on a path has changed"));
     });

@@ -25,6 +25,13 @@ pub struct PathAddress {
     pub remote: SocketAddr,
 }
 
+impl PathAddress {
+    /// Whether datagrams take the same way to the same place, whatever their source.
+    pub(crate) fn leads_to(self, other: Self) -> bool {
+        (self.socket, self.remote) == (other.socket, other.remote)
+    }
+}
+
 /// Where a batch goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {

@@ -26,7 +26,7 @@ pub(crate) use generation::{NewKeys, SealingKey};
 
 /// How long an older generation still opens datagrams after a newer one is in use: far longer than any
 /// datagram stays on its way.
-const OVERLAP: Duration = Duration::from_secs(10);
+pub(crate) const OVERLAP: Duration = Duration::from_secs(10);
 
 /// Generations kept at once: the one in use, those before and after it, and some of handshakes that ended halfway,
 /// of which the peer may know or not.
@@ -144,6 +144,18 @@ impl KeyRing {
         self.generations.iter_mut().rev().find_map(|generation| generation.sealing.as_mut())
     }
 
+    /// All keys are older by so much than the clock says.
+    pub(crate) fn age(&mut self, by: Duration) {
+        for generation in &mut self.generations {
+            generation.born = generation.born.checked_sub(by).unwrap_or(generation.born);
+        }
+    }
+
+    /// When the oldest keys that open anything came to be.
+    pub(crate) fn oldest_born(&self) -> Option<Instant> {
+        self.generations.iter().map(|generation| generation.born).min()
+    }
+
     /// Whether the peer finds datagrams with this label: whoever knows it has seen one.
     pub(crate) fn is_peer_label(&self, label: Label) -> bool {
         self.generations.iter().any(|generation| generation.peer_label == label)
@@ -156,9 +168,10 @@ impl KeyRing {
         }
     }
 
-    /// The peer has acknowledged a datagram that was sealed at `sent_at`.
+    /// The peer has acknowledged a datagram that was sealed at `sent_at`. What left at the moment at which the key came into use may
+    /// have been sealed with the one before.
     pub(crate) fn on_acknowledged(&mut self, sent_at: Instant) {
-        if let Some(sealing) = self.newest_sealing().filter(|sealing| sealing.since <= sent_at) {
+        if let Some(sealing) = self.newest_sealing().filter(|sealing| sealing.since < sent_at) {
             sealing.acknowledged = true;
         }
     }

@@ -14,11 +14,13 @@ mod mtu;
 mod offload;
 pub(crate) mod pacer;
 mod received;
+mod roaming;
 pub(crate) mod rtt;
 mod sent;
 mod settle;
 mod shares;
 mod timing;
+mod tokens;
 mod usage;
 
 use std::collections::VecDeque;
@@ -41,6 +43,7 @@ pub(crate) use received::{Arrival, Teller};
 pub(crate) use sent::Settled;
 pub use shares::ClassShare;
 pub(crate) use shares::Shares;
+pub(crate) use tokens::Tokens;
 
 use crate::batch::PathAddress;
 use crate::classify::Detour;
@@ -62,6 +65,7 @@ use offload::Offload;
 pub(crate) use pacer::BURST;
 use pacer::Pacer;
 use received::Received;
+use roaming::Roaming;
 pub use rtt::RoundTrips;
 use rtt::RttEstimator;
 use sent::Sent;
@@ -102,6 +106,8 @@ pub(crate) struct Path {
     /// Whether this site opened it; the other one then learns its addresses from its datagrams.
     pub(crate) opened_here: bool,
     pub(crate) address: PathAddress,
+    /// Where the peer seems to have moved.
+    pub(crate) roaming: Roaming,
     pub(crate) first_hop: FirstHop,
     /// The source of the newest datagram.
     pub(crate) heard_from: Option<SocketAddr>,
@@ -141,7 +147,7 @@ pub(crate) struct Path {
     outbox_bytes: u64,
     response: Option<[u8; 8]>,
     newest_challenge: Option<[u8; 8]>,
-    next_token: u64,
+    pub(crate) tokens: Tokens,
     measurements: Measurements,
     use_in_datagram: Option<PathUseFrame>,
     only_answered_since: Option<Instant>,
@@ -164,6 +170,7 @@ impl Path {
         opened_here: bool,
         address: PathAddress,
         keepalive: Duration,
+        tokens: Tokens,
         now: Instant,
     ) -> Self {
         let headers = mtu::headers_to(address.remote);
@@ -175,6 +182,7 @@ impl Path {
             config,
             opened_here,
             address,
+            roaming: Roaming::default(),
             first_hop: FirstHop::Peer,
             heard_from: None,
             seen_as: None,
@@ -203,7 +211,7 @@ impl Path {
             outbox_bytes: 0,
             response: None,
             newest_challenge: None,
-            next_token: 0,
+            tokens,
             measurements: Measurements::default(),
             use_in_datagram: None,
             only_answered_since: None,
@@ -346,14 +354,18 @@ impl Path {
     pub(crate) fn on_response(&mut self, token: [u8; 8], now: Instant) {
         let before = self.state();
         if let Some(sample) = self.liveness.on_answer(token, now) {
-            self.answered_at = now;
-            if before == PathState::Dead && self.state() == PathState::Active {
-                self.restart(now);
-            }
-            self.rtt.update(sample, Duration::ZERO, now);
-            if before != PathState::Active && self.state() == PathState::Active {
-                self.mtu.on_revived(now);
-            }
+            self.on_answered(before, sample, now);
+        }
+    }
+
+    fn on_answered(&mut self, before: PathState, round_trip: Duration, now: Instant) {
+        self.answered_at = now;
+        if before == PathState::Dead && self.state() == PathState::Active {
+            self.restart(now);
+        }
+        self.rtt.update(round_trip, Duration::ZERO, now);
+        if before != PathState::Active && self.state() == PathState::Active {
+            self.mtu.on_revived(now);
         }
     }
 
@@ -388,17 +400,20 @@ impl Path {
         PathCounts { path: self.id, sent: self.coloured.sent(), received, samples }
     }
 
-    /// Moves the path to another remote address (roaming, NAT rebinding).
-    pub(crate) fn move_to(&mut self, address: PathAddress, now: Instant) {
+    /// Moves the path to another remote address, at which the peer has answered after `round_trip` (roaming, NAT rebinding).
+    pub(crate) fn move_to(&mut self, address: PathAddress, round_trip: Duration, now: Instant) {
+        let before = self.state();
         self.address = address;
         self.refit(now);
         self.marking.restart();
-        self.liveness.probe_now(now);
+        self.liveness.on_alive();
+        self.on_answered(before, round_trip, now);
     }
 
     /// The network under the path is another one: it starts as a new path would, with its numbers going on.
     pub(crate) fn rebind(&mut self, address: PathAddress, now: Instant) {
         self.address = address;
+        self.roaming.forget();
         self.refit(now);
         self.liveness.revalidate(now);
         self.restart(now);

@@ -4,6 +4,7 @@ mod control;
 mod counts;
 mod establish;
 mod handle;
+mod ids;
 mod losses;
 mod paths;
 mod pins;
@@ -18,7 +19,6 @@ mod transmit;
 mod udp_limit;
 mod via;
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use psmc_wire::frame::PathUseFrame;
@@ -49,6 +49,7 @@ use crate::split::{Assembly, AssemblyCounters};
 use crate::streams::Streams;
 use control::Control;
 use counts::Questions;
+use ids::SpentIds;
 use losses::Losses;
 use pins::Pins;
 use psmc_wire::control::{PathInfo, PathVia};
@@ -84,8 +85,8 @@ pub(crate) struct Session {
     /// Sorted by id.
     paths: Roster,
     next_path_id: u16,
-    /// Ids of the peer's paths that must not come to life again.
-    retired: RetiredIds,
+    /// Ids of paths of either site that must not come to life again.
+    spent: SpentIds,
     /// What the peer told about paths that have not been heard of yet.
     announced: Vec<PathInfo>,
     /// The relays of paths of the peer's that have not been heard of yet.
@@ -189,34 +190,6 @@ impl Sequences {
     }
 }
 
-/// How far behind the largest id of the peer a path may still be opened: its first datagram may be overtaken
-/// by those of paths opened later, but hardly by twice as many as there can be.
-const ID_REACH: u16 = 128;
-
-/// The ids of the peer's paths that are closed for good.
-#[derive(Debug, Default)]
-struct RetiredIds {
-    largest: u16,
-    recent: BTreeSet<u16>,
-}
-
-impl RetiredIds {
-    fn contains(&self, id: PathId) -> bool {
-        self.recent.contains(&id.0) || id.0.saturating_add(ID_REACH) < self.largest
-    }
-
-    fn see(&mut self, id: PathId) {
-        self.largest = self.largest.max(id.0);
-        let floor = self.largest.saturating_sub(ID_REACH);
-        self.recent = self.recent.split_off(&floor);
-    }
-
-    fn retire(&mut self, id: PathId) {
-        self.see(id);
-        self.recent.insert(id.0);
-    }
-}
-
 impl Session {
     pub(crate) fn new(peer: PeerId, config: PeerConfig, shared: &mut Shared, now: Instant) -> Self {
         let mut session = Self {
@@ -229,7 +202,7 @@ impl Session {
             questions: Questions::default(),
             paths: Roster::default(),
             next_path_id: u16::from(!config.smaller_key),
-            retired: RetiredIds::default(),
+            spent: SpentIds::default(),
             announced: Vec::new(),
             vias: Vec::new(),
             wished: Vec::new(),

@@ -1,6 +1,7 @@
 //! What the sessions of a site have in common.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::time::Instant;
 
 use psmc_wire::control::Message;
@@ -9,6 +10,7 @@ use psmc_wire::ids::KeyBytes;
 use psmc_wire::{BufPool, Incarnation, Label, PacketBuf};
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
+use siphasher::sip::SipHasher24;
 
 use crate::batch::PathAddress;
 use crate::classify::{self, Classes};
@@ -40,6 +42,8 @@ pub(crate) struct Shared {
     /// How flows that heed no loss are held down, if they are.
     pub(crate) police: Option<PoliceConfig>,
     pub(crate) flow_key: [u64; 2],
+    /// How many secrets were derived from it.
+    pub(crate) secrets: u64,
     pub(crate) rng: Pcg64Mcg,
     pub(crate) pool: BufPool,
     /// Inner packets to be delivered.
@@ -90,6 +94,18 @@ impl Shared {
     /// A new incarnation, never the one that stands for none.
     pub(crate) fn new_incarnation(&mut self) -> Incarnation {
         Incarnation(self.rng.next_u64().max(1))
+    }
+
+    /// A secret that is used for nothing else: for the challenges of one path.
+    pub(crate) fn new_secret(&mut self) -> [u64; 2] {
+        let [key0, key1] = self.flow_key;
+        self.secrets += 1;
+        let secret = |half: u8| {
+            let mut hasher = SipHasher24::new_with_keys(key0, key1);
+            (b"challenges", self.secrets, half).hash(&mut hasher);
+            hasher.finish()
+        };
+        [secret(0), secret(1)]
     }
 
     /// An inner packet has come: it may answer those of a flow that a conditioner wants to know more of.

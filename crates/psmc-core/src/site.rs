@@ -5,7 +5,7 @@ mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use psmc_wire::control::Message;
@@ -103,6 +103,7 @@ impl Site {
             clamp_mss: config.clamp_mss,
             police: None,
             flow_key,
+            secrets: 0,
             rng,
             pool: BufPool::new(usize::from(config.mtu) + BUFFER_SLACK, MAX_FREE_BUFFERS),
             delivered: std::collections::VecDeque::new(),
@@ -414,6 +415,14 @@ impl Site {
         let DatagramOrigin { socket, local_ip, remote, .. } = *origin;
         if !self.shared.probes.on_question(token, PathAddress { socket, local_ip, remote }, now) {
             self.refuse(Refusal::UnknownLabel, None);
+        }
+    }
+
+    /// The machine was suspended for so long, which the clock does not show: keys have grown older meanwhile, here as at the peers.
+    pub fn note_suspended(&mut self, time: Duration) {
+        for (peer, session) in &mut self.peers {
+            session.note_suspended(time);
+            self.busy.insert(*peer);
         }
     }
 

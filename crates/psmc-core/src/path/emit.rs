@@ -10,9 +10,9 @@ use psmc_wire::frame::{
 use psmc_wire::ip::Ecn;
 
 use super::sent::{SentDatagram, UNKNOWN_QUEUE};
-use super::timing::PING_INTERVAL;
+use super::timing::{PING_INTERVAL, QUESTION_LEN};
 use super::{Path, PathState, on_wire};
-use crate::batch::Batch;
+use crate::batch::{Batch, PathAddress};
 use crate::clock::{SessionClock, timestamp_of};
 use crate::condition::Precedence;
 use crate::egress::{Queued, Role, StreamPart};
@@ -37,8 +37,19 @@ struct Content {
 }
 
 impl Path {
-    /// Adds datagrams to `batch` until it is complete or nothing may be sent on this path for the moment.
-    pub(crate) fn emit(&mut self, key: &SealingKey, clock: &SessionClock, batch: &mut Batch, now: Instant) {
+    /// Adds datagrams to `batch` until it is complete or nothing may be sent on this path for the moment. Returns where they go.
+    pub(crate) fn emit(
+        &mut self,
+        key: &SealingKey,
+        clock: &SessionClock,
+        batch: &mut Batch,
+        now: Instant,
+    ) -> PathAddress {
+        if self.asks_elsewhere_at().is_some_and(|at| at <= now)
+            && let Some(elsewhere) = self.ask_elsewhere(key, clock, batch, now)
+        {
+            return elsewhere;
+        }
         while self.wants_to_send(now) {
             if let Some(size) = self.next_mtu_probe(now) {
                 // It travels alone, so that nothing else is lost with it, and is not lost for another reason.
@@ -51,7 +62,7 @@ impl Path {
             if !batch.takes(ecn) {
                 break;
             }
-            let (is_first, token) = (batch.segments() == 0, self.next_token);
+            let (is_first, drawn) = (batch.segments() == 0, self.tokens.drawn());
             let Some(datagram) = batch.reserve(self.mtu.size()) else {
                 break;
             };
@@ -65,8 +76,8 @@ impl Path {
             debug_assert_eq!(tail.len(), TAG_LEN);
             let mut content = self.fill(frames, clock, now);
             // The last packet reaches to the end of its datagram, and is large by itself.
-            let is_probe = self.next_token != token && content.packets.is_empty();
-            if is_first && is_probe && self.is_large(token) {
+            let is_probe = self.tokens.drawn() != drawn && content.packets.is_empty();
+            if is_first && is_probe && self.is_large(drawn) {
                 frames[content.frames..].fill(PADDING);
                 content.frames = frames.len();
             }
@@ -81,6 +92,32 @@ impl Path {
             self.on_sent(len, content, ecn, now);
         }
         self.join(batch, now);
+        self.address
+    }
+
+    /// Asks whether the peer is where its newest datagram seems to have come from; answers it there, too, since its challenge has.
+    /// Nothing else goes there before it has answered. Returns where the datagram goes.
+    fn ask_elsewhere(
+        &mut self,
+        key: &SealingKey,
+        clock: &SessionClock,
+        batch: &mut Batch,
+        now: Instant,
+    ) -> Option<PathAddress> {
+        let front = self.first_hop.header_len() + HEADER_LEN + TIMESTAMP_LEN;
+        batch.takes(Ecn::NotEct);
+        let datagram = batch.reserve(self.first_hop.header_len() + QUESTION_LEN)?;
+        let room = datagram.len() - TAG_LEN;
+        let mut frames = FrameWriter::new(&mut datagram[front..room]);
+        let token = self.tokens.next();
+        frames.path_challenge(token);
+        self.response.take_if(|token| frames.path_response(*token));
+        let len = front + frames.len() + TAG_LEN;
+        self.seal(&mut datagram[..len], Precedence::Dp0, key, clock, now);
+        batch.commit(len);
+        self.tokens.draw();
+        self.note_unawaited(u16::try_from(len).unwrap_or(u16::MAX), now);
+        self.roaming.on_asked(token, len, now)
     }
 
     /// Decides whether the kernel gets a batch as one packet.
@@ -126,14 +163,19 @@ impl Path {
         batch.commit(size.into());
         let patience = 2 * self.smoothed_rtt() + PROBE_SLACK;
         self.mtu.on_probe_sent(number, patience, now);
+        self.note_unawaited(size, now);
+    }
+
+    /// Keeps the books about a datagram of which it says nothing that it is lost, neither of congestion nor of the path's life: nobody
+    /// waits for it.
+    fn note_unawaited(&mut self, bytes: u16, now: Instant) {
         self.counters.tx_packets += 1;
-        self.counters.tx_bytes += u64::from(size);
-        self.pacer.on_sent(size.into(), self.pace(), now);
-        // That it is lost says nothing: neither of congestion nor of the path's life. So nobody waits for it here.
+        self.counters.tx_bytes += u64::from(bytes);
+        self.pacer.on_sent(bytes.into(), self.pace(), now);
         let snapshot = self.rates.on_sent(now, self.sent.inflight_bytes());
         self.sent.push(SentDatagram {
             sent_at: now,
-            bytes: size,
+            bytes,
             ack_eliciting: false,
             is_ect: false,
             batch: 0,
@@ -201,9 +243,9 @@ impl Path {
         let is_probed = self.liveness.next_probe().is_some_and(|at| at <= now);
         if is_probed || self.measurements.are_due() {
             // The peer answers the newest only: so one serves both.
-            let token = self.next_token.to_be_bytes();
+            let token = self.tokens.next();
             if writer.path_challenge(token) {
-                self.next_token += 1;
+                self.tokens.draw();
                 self.measurements.on_sent(token, now);
                 if is_probed {
                     self.liveness.on_probe_sent(token, now);

@@ -169,7 +169,8 @@ impl Liveness {
         }
     }
 
-    fn on_alive(&mut self) {
+    /// The peer has shown that the path works, in whatever way.
+    pub(crate) fn on_alive(&mut self) {
         if self.link_up {
             self.state = PathState::Active;
             self.on_trust = false;

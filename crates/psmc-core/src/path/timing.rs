@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use psmc_wire::control::Tier;
+use psmc_wire::datagram::DATAGRAM_OVERHEAD;
 
 use super::{Path, PathState, on_wire};
 
@@ -23,6 +24,9 @@ const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// So finely intervals differ.
 const SPREAD_BITS: u32 = 8;
+
+/// Bytes of a datagram with a challenge, and an answer.
+pub(super) const QUESTION_LEN: usize = DATAGRAM_OVERHEAD + 2 * (1 + size_of::<[u8; 8]>());
 
 /// The pacer wakes the session when at least this many bytes may leave: a datagram of usual size.
 const MIN_PACED: u64 = 1500;
@@ -60,6 +64,7 @@ impl Path {
             self.ping_at(),
             self.usage.forget_at(),
             self.mtu_probe_at(),
+            self.asks_elsewhere_at(),
         ]
         .into_iter()
         .flatten()
@@ -91,6 +96,7 @@ impl Path {
             self.received.stats_due(),
             self.ping_at(),
             self.mtu_probe_at(),
+            self.asks_elsewhere_at(),
             self.data_at(now),
         ]
         .into_iter()
@@ -145,14 +151,14 @@ impl Path {
         if !self.scrutiny {
             return self.keepalive;
         }
-        let spread = self.next_token.wrapping_mul(GOLDEN_RATIO) >> (u64::BITS - SPREAD_BITS);
+        let spread = self.tokens.drawn().wrapping_mul(GOLDEN_RATIO) >> (u64::BITS - SPREAD_BITS);
         let spread = u32::try_from(spread).unwrap_or_default();
         self.keepalive * 3 / 5 + self.keepalive * 4 / 5 * spread / (1 << SPREAD_BITS)
     }
 
-    /// Whether a probe with this token is as large as a full datagram.
-    pub(super) fn is_large(&self, token: u64) -> bool {
-        self.scrutiny && token.is_multiple_of(2)
+    /// Whether a probe after so many others is as large as a full datagram.
+    pub(super) fn is_large(&self, drawn: u64) -> bool {
+        self.scrutiny && drawn.is_multiple_of(2)
     }
 
     fn ping_at(&self) -> Option<Instant> {
@@ -163,6 +169,12 @@ impl Path {
     /// When something is to be done for finding the datagram size.
     fn mtu_probe_at(&self) -> Option<Instant> {
         self.mtu.due().filter(|_| self.is_proven())
+    }
+
+    /// When the address to which the peer seems to have moved should be asked.
+    pub(super) fn asks_elsewhere_at(&self) -> Option<Instant> {
+        let bytes = self.first_hop.header_len() + QUESTION_LEN;
+        self.roaming.ask_at(bytes).filter(|_| self.liveness.link_is_up())
     }
 
     pub(super) fn ping_due(&self, now: Instant) -> bool {

@@ -255,7 +255,7 @@ impl Session {
         self.sequences = super::Sequences::default();
         self.assembly.clear(&mut shared.pool);
         self.reorder = Reorder::new(self.config.reorder, ReorderLimits::default());
-        self.retired = super::RetiredIds::default();
+        self.spent = super::SpentIds::default();
         self.announced.clear();
         self.vias.clear();
         self.wished.clear();
@@ -270,7 +270,8 @@ impl Path {
         let (link_up, keepalive) = (self.liveness.link_is_up(), self.keepalive());
         let usage = self.usage.renewed(now);
         let first_hop = self.first_hop.renewed();
-        let mut path = Self::new(self.id, self.config, self.opened_here, self.address, keepalive, now);
+        let (opened_here, address) = (self.opened_here, self.address);
+        let mut path = Self::new(self.id, self.config, opened_here, address, keepalive, self.tokens, now);
         path.usage = usage;
         path.resume(first_hop, now);
         if !link_up {

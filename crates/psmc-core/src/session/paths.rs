@@ -16,7 +16,7 @@ use crate::config::{PathConfig, PathTuning, SchedulerKind};
 use crate::congestion::CongestionConfig;
 use crate::event::Event;
 use crate::ids::PeerId;
-use crate::path::{Path, PathState};
+use crate::path::{Path, PathState, Tokens};
 use crate::scheduler;
 use crate::shared::Shared;
 
@@ -32,8 +32,8 @@ pub enum PathError {
     /// There is none of that name or id.
     #[error("the peer has no such path")]
     Unknown,
-    /// All ids are used up.
-    #[error("no path ids are left in this session; restart the tunnel to get new ones")]
+    /// All ids have been used since the keys were last renewed.
+    #[error("no path ids are free before the tunnel's keys are renewed; try again in a quarter of an hour")]
     NoIds,
     /// The path is about to be removed.
     #[error("the path is being removed")]
@@ -74,10 +74,10 @@ impl Session {
             return Err(PathError::NameTaken);
         }
         let config = config.checked();
-        let id = PathId(self.next_path_id);
-        self.next_path_id = self.next_path_id.checked_add(2).ok_or(PathError::NoIds)?;
+        let id = self.take_id().ok_or(PathError::NoIds)?;
         let address = PathAddress { socket: config.socket, local_ip: None, remote: config.remote };
-        let mut path = Path::new(id, config, true, address, self.config.keepalive, now);
+        let tokens = Tokens::new(shared.new_secret());
+        let mut path = Path::new(id, config, true, address, self.config.keepalive, tokens, now);
         if is_relayed {
             path.await_hop();
         }
@@ -86,15 +86,36 @@ impl Session {
         Ok(id)
     }
 
+    /// The next id of this site's that no path has, nor has had under any key that there is. All others come before one that was used.
+    fn take_id(&mut self) -> Option<PathId> {
+        let first = self.next_path_id;
+        loop {
+            let id = PathId(self.next_path_id);
+            self.next_path_id = self.next_path_id.wrapping_add(2);
+            if self.path_index(id).is_none() && !self.spent.contains(id) {
+                return Some(id);
+            }
+            if self.next_path_id == first {
+                return None;
+            }
+        }
+    }
+
     /// A path that the peer has opened: its first authentic datagram has arrived.
-    pub(super) fn open_peer_path(&mut self, id: PathId, address: PathAddress, now: Instant) {
-        self.retired.see(id);
+    pub(super) fn open_peer_path(
+        &mut self,
+        id: PathId,
+        address: PathAddress,
+        shared: &mut Shared,
+        now: Instant,
+    ) {
         let template = self.paths.iter().find(|path| path.opened_here).map(|path| &path.config);
         let mut config = PathConfig::learned(id, address, template);
         if let Some(at) = self.announced.iter().position(|info| info.path == id) {
             config.apply(self.announced.swap_remove(at));
         }
-        let mut path = Path::new(id, config, false, address, self.config.keepalive, now);
+        let tokens = Tokens::new(shared.new_secret());
+        let mut path = Path::new(id, config, false, address, self.config.keepalive, tokens, now);
         if let Some(at) = self.wished.iter().position(|wish| wish.path == id) {
             path.usage.on_peer_request(self.wished.swap_remove(at), now);
         }
@@ -170,7 +191,7 @@ impl Session {
     /// The peer wishes something of a path.
     pub(super) fn on_path_use(&mut self, wish: PathUseFrame, now: Instant) -> Result<(), Refusal> {
         let Some(path) = self.path_mut(wish.path) else {
-            return self.note_wish(wish);
+            return self.note_wish(wish, now);
         };
         if path.usage.on_peer_request(wish, now) {
             if wish.usage == PathUse::Closed {
@@ -183,7 +204,7 @@ impl Session {
     }
 
     /// The peer wishes something of a path whose first datagram has been overtaken by the wish.
-    fn note_wish(&mut self, wish: PathUseFrame) -> Result<(), Refusal> {
+    fn note_wish(&mut self, wish: PathUseFrame, now: Instant) -> Result<(), Refusal> {
         if !self.is_openable(wish.path) {
             return Err(Refusal::NoSuchPath);
         }
@@ -191,7 +212,7 @@ impl Session {
         if wish.usage == PathUse::Closed {
             self.announced.retain(|info| info.path != wish.path);
             self.vias.retain(|via| via.path != wish.path);
-            self.retired.retire(wish.path);
+            self.spent.spend(wish.path, now);
         } else if self.wished.len() < MAX_PATHS {
             self.wished.push(wish);
         }
@@ -202,7 +223,7 @@ impl Session {
     pub(super) fn is_openable(&self, id: PathId) -> bool {
         let peers_own = (id.0 % 2 == 1) == self.config.smaller_key;
         let full = self.paths.len() >= 2 * MAX_PATHS;
-        peers_own && !full && !self.retired.contains(id)
+        peers_own && !full && !self.spent.contains(id)
     }
 
     /// What waits in a path that may not carry data any more goes to the others.
@@ -395,7 +416,7 @@ impl Session {
                 continue;
             }
             let mut path = self.paths.remove(index);
-            self.retired.retire(path.id);
+            self.spent.spend(path.id, now);
             self.counters.forgotten_resent += path.counters.resent_packets;
             self.counters.forgotten_dropped += path.counters.dropped_packets;
             self.egress.put_back(path.sent.take_packets());

@@ -54,6 +54,13 @@ pub struct DatagramOrigin {
     pub ecn: Ecn,
 }
 
+impl DatagramOrigin {
+    /// Where an answer goes.
+    fn address(&self) -> PathAddress {
+        PathAddress { socket: self.socket, local_ip: self.local_ip, remote: self.remote }
+    }
+}
+
 /// An inner packet of the peer.
 #[derive(Debug)]
 pub(super) struct Inner {
@@ -168,9 +175,9 @@ impl Session {
         let ecn = if header.marks.congestion_experienced { Ecn::Ce } else { origin.ecn };
         let marks = header.marks;
         let arrival = Arrival { packet_number, bytes, sent_at_us, ecn, ack_eliciting, carries_data, marks };
-        self.follow_peer(index, packet_number, origin, shared, now);
+        self.follow_peer(index, (packet_number, bytes), origin, shared.hidden, now);
         self.paths[index].received.on_datagram(arrival, &self.clock, now);
-        self.handle_frames(index, Frames::new(frames), sent_at_us, shared, now)
+        self.handle_frames(index, Frames::new(frames), sent_at_us, origin, shared, now)
     }
 
     /// Opens the path of an authentic datagram of which nothing has been heard before; says where it stands.
@@ -181,8 +188,8 @@ impl Session {
         shared: &mut Shared,
         now: Instant,
     ) -> Option<usize> {
-        let address = PathAddress { socket: origin.socket, local_ip: origin.local_ip, remote: origin.remote };
-        self.open_peer_path(id, address, now);
+        let address = origin.address();
+        self.open_peer_path(id, address, shared, now);
         shared.events.push_back(Event::PathOpened { peer: self.peer, path: id });
         self.path_index(id)
     }
@@ -198,13 +205,14 @@ impl Session {
         window.is_new(packet_number).then_some(packet_number).ok_or(Refusal::Replayed)
     }
 
-    /// The newest authentic datagram of a path says where the peer is.
+    /// The newest authentic datagram of a path says where the peer is. If that is elsewhere than before, it has to answer there first;
+    /// at a hidden site it stays where it is.
     fn follow_peer(
         &mut self,
         index: usize,
-        packet_number: PacketNumber,
+        (packet_number, bytes): (PacketNumber, usize),
         origin: &DatagramOrigin,
-        shared: &mut Shared,
+        is_hidden: bool,
         now: Instant,
     ) {
         let path = &mut self.paths[index];
@@ -212,19 +220,20 @@ impl Session {
         // moved: then that is all that is heard of it.
         let is_silent = matches!(path.state(), PathState::Probing | PathState::Dead);
         let left_behind = path.opened_here && origin.socket != path.address.socket && !is_silent;
-        let stays = shared.hidden || !path.follows_peer();
+        let stays = is_hidden || !path.follows_peer();
         let left_behind = left_behind || (stays && origin.remote != path.address.remote);
         if packet_number < path.received.window.expected() || left_behind {
             return;
         }
         // The kernel tells late of a link that is back; a datagram that has crossed it tells at once.
         path.liveness.on_link(true, now);
-        let address = PathAddress { socket: origin.socket, local_ip: origin.local_ip, remote: origin.remote };
-        if address.remote != path.address.remote || address.socket != path.address.socket {
-            path.move_to(address, now);
-            shared.events.push_back(Event::PathMoved { peer: self.peer, path: path.id });
+        let address = origin.address();
+        if address.leads_to(path.address) {
+            path.roaming.forget();
+            path.address.local_ip = address.local_ip;
+        } else {
+            path.roaming.note(address, bytes, now);
         }
-        path.address.local_ip = address.local_ip;
         if path.heard_from != Some(address.remote) {
             path.heard_from = Some(address.remote);
             self.sightings.note(now);
@@ -236,6 +245,7 @@ impl Session {
         index: usize,
         frames: Frames<'_>,
         sent_at_us: u32,
+        origin: &DatagramOrigin,
         shared: &mut Shared,
         now: Instant,
     ) -> Result<(), Refusal> {
@@ -249,7 +259,7 @@ impl Session {
                 Frame::Ack(ack) => result = result.and(self.on_ack(&ack, shared, now)),
                 Frame::PathStats(id, stats) => result = result.and(self.on_stats(id, stats)),
                 Frame::PathChallenge(token) => self.paths[index].on_challenge(token),
-                Frame::PathResponse(token) => self.on_response(index, token, shared, now),
+                Frame::PathResponse(token) => self.on_response(index, token, origin, shared, now),
                 Frame::PathUse(wish) => result = result.and(self.on_path_use(wish, now)),
                 Frame::Rekey(asked) => result = result.and(self.on_rekey(index, &asked, shared, now)),
                 Frame::Rekeyed(told) => result = result.and(self.on_rekeyed(&told, shared, now)),
@@ -320,9 +330,21 @@ impl Session {
         }
     }
 
-    fn on_response(&mut self, index: usize, token: [u8; 8], shared: &mut Shared, now: Instant) {
+    fn on_response(
+        &mut self,
+        index: usize,
+        token: [u8; 8],
+        origin: &DatagramOrigin,
+        shared: &mut Shared,
+        now: Instant,
+    ) {
         let (before, path) = (self.paths[index].state(), &mut self.paths[index]);
-        path.on_response(token, now);
+        if let Some((address, round_trip)) = path.roaming.on_answer(token, origin.address(), now) {
+            path.move_to(address, round_trip, now);
+            shared.events.push_back(Event::PathMoved { peer: self.peer, path: path.id });
+        } else {
+            path.on_response(token, now);
+        }
         for (number, round_trip) in path.take_measured(token, now) {
             shared.events.push_back(Event::Measured { peer: self.peer, path: path.id, number, round_trip });
         }

@@ -1,6 +1,6 @@
 //! New keys for a session that goes on, and the end of old ones.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use psmc_wire::frame::RekeyFrame;
 
@@ -15,6 +15,7 @@ impl Session {
         let had_ended = self.keys.ended_at().is_some();
         let void = self.keys.handle_timeout(now);
         shared.release_labels(void);
+        self.spent.give_free(self.keys.oldest_born().unwrap_or(now));
         if self.keys.ended_at().is_some() && !had_ended {
             shared.events.push_back(Event::KeysEnded { peer: self.peer });
             self.control.want(now);
@@ -22,6 +23,11 @@ impl Session {
         if self.keys.sealing(now).is_some() && self.keys.exchange_at().is_some_and(|at| at <= now) {
             self.ask_for_exchange(shared, now);
         }
+    }
+
+    /// The machine was suspended for so long.
+    pub(crate) fn note_suspended(&mut self, time: Duration) {
+        self.keys.age(time);
     }
 
     /// Asks the peer for an exchange of keys, on the path that answers soonest. Without one it is asked as soon as there is.

@@ -6,7 +6,7 @@ use psmc_wire::frame::FrameWriter;
 use psmc_wire::{Bucket, PacketBuf};
 
 use super::Session;
-use crate::batch::{Batch, Transmit};
+use crate::batch::{Batch, PathAddress, Transmit};
 use crate::classify::{Classified, RepairKind};
 use crate::egress::{Queued, Role, Service};
 use crate::flows::Fate;
@@ -121,12 +121,12 @@ impl Session {
             batch.clear();
             let path = &mut self.paths[index];
             let before = path.state();
-            path.emit(self.keys.sealing(now)?, &self.clock, batch, now);
+            let address = path.emit(self.keys.sealing(now)?, &self.clock, batch, now);
             // One probe too many makes a suspect dead.
             self.note_state(index, before, shared, now);
             if batch.segments() > 0 {
                 self.keys.on_sealed(batch.segments() as u64);
-                return Some(self.transmit(index, batch));
+                return Some(self.transmit(index, address, batch));
             }
             unable.insert(index);
         }
@@ -142,9 +142,8 @@ impl Session {
         }
     }
 
-    fn transmit(&self, index: usize, batch: &Batch) -> Transmit {
+    fn transmit(&self, index: usize, address: PathAddress, batch: &Batch) -> Transmit {
         let path = &self.paths[index];
-        let address = path.address;
         Transmit {
             socket: address.socket,
             remote: address.remote,

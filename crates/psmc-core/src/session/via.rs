@@ -82,7 +82,7 @@ impl Session {
         }
         self.vias.push(via);
         if let Some(address) = registered {
-            self.open_peer_path(id, address, now);
+            self.open_peer_path(id, address, shared, now);
             shared.events.push_back(Event::PathOpened { peer: self.peer, path: id });
         }
         Ok(())

@@ -177,6 +177,32 @@ fn truncated_and_altered_datagrams_change_nothing_and_the_original_is_still_good
     assert_eq!(refusals(&world, HQ), counted);
 }
 
+/// Whoever is on the way has held the newest datagram back, and sends it on from elsewhere.
+#[test]
+fn a_datagram_that_is_sent_on_from_elsewhere_moves_nothing() {
+    let mut world = busy_world();
+    let mut insider = Insider::new(&world);
+    let elsewhere: SocketAddr = "10.1.0.99:4000".parse().expect("an address");
+    let before = world.status(HQ).paths[0].address;
+    let sent = |world: &World| world.status(HQ).paths[0].counters.tx_bytes;
+    let (sent_before, held_back) = (sent(&world), insider.datagram(0, ping));
+    world.inject(0, HQ, &mut held_back.clone(), elsewhere);
+    world.settle();
+    let asked = sent(&world) - sent_before;
+    assert!((1..=3 * held_back.len() as u64).contains(&asked), "{asked}");
+    // The van answers the challenge that was passed on to it, from where it is; somebody guesses.
+    world.run_for(Duration::from_secs(2));
+    let mut guess = insider.datagram(0, |frames| assert!(frames.path_response([0; 8])));
+    world.inject(0, HQ, &mut guess, elsewhere);
+    world.run_for(ms(100));
+    assert_eq!(world.status(HQ).paths[0].address, before);
+    assert_eq!(world.status(HQ).paths[0].state, PathState::Active);
+    // It has really moved there.
+    world.links[0].nat = Some(elsewhere);
+    world.run_for(Duration::from_secs(2));
+    assert_eq!(world.status(HQ).paths[0].address.remote, elsewhere);
+}
+
 #[test]
 fn every_datagram_is_good_once_whatever_happens_later() {
     let mut world = busy_world();

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use psmc_core::{CongestionConfig, Event, PathAddress, PathState, PathTuning, SchedulerKind, SocketId};
+use psmc_core::{
+    CongestionConfig, Event, PathAddress, PathConfig, PathState, PathTuning, SchedulerKind, SocketId,
+};
 use psmc_wire::PathId;
 
 use crate::world::{self, HQ, Link, TCP, VAN, World, packet, path_config};
@@ -571,6 +573,32 @@ fn regression_a_link_that_becomes_slow_is_not_taken_for_dead() {
         world.flow_numbers(HQ, 1).into_iter().eq(0..sent),
         "all arrive soon, for none takes the link that is slow now"
     );
+}
+
+#[test]
+fn ids_of_paths_are_used_again_under_other_keys() {
+    let mut world = World::connected(vec![Link::new(10), Link::new(10)], SchedulerKind::Earliest);
+    let config = |name: String| PathConfig { name, ..path_config(1) };
+    let mut opened = 0;
+    while opened < 1 << 15 {
+        for _ in 0..120 {
+            let id = world.add_path(config(format!("path {opened}"))).expect("there are ids");
+            let now = world.now;
+            world.ends[VAN].path(id).remove(now).expect("open");
+            opened += 1;
+        }
+        // Until they are forgotten. All of it takes longer than a generation of keys lasts.
+        let forgotten = |world: &World| world.status(VAN).paths.len() <= 2;
+        assert!((0..60).any(|_| {
+            world.run_for(Duration::from_secs(1));
+            forgotten(&world)
+        }));
+    }
+    let again = world.add_path(config("again".to_owned())).expect("there are ids");
+    assert!(again.0 < 1000, "{again:?}");
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.path_states(VAN)["again"], PathState::Active);
+    assert_eq!(world.path_states(HQ)["again"], PathState::Active);
 }
 
 /// A site tries another socket for a path that is silent. Meanwhile the peer, which has moved, is heard at the old one.

@@ -187,6 +187,27 @@ fn after_a_jump_of_the_clock_nothing_is_sealed_or_accepted() {
     assert!(world.numbers(HQ).iter().any(|number| *number >= 10_000), "and then it goes on");
 }
 
+/// The clock stands still while a machine is suspended, and its keys grow old all the same.
+#[test]
+fn what_a_machine_has_slept_counts() {
+    let mut world = world_with(vec![Link::new(10)], without_renewal);
+    block_control(&mut world);
+    chat(&mut world, 0, ms(10), ms(1000));
+    world.ends[VAN].site.note_suspended(HOUR - Duration::from_secs(60));
+    let before = sent_bytes(&world);
+    chat(&mut world, 1000, ms(10), ms(1000));
+    assert!(sent_bytes(&world) > before, "not yet");
+    world.ends[VAN].site.note_suspended(Duration::from_secs(120));
+    world.settle();
+    let before = world.status(VAN).paths[0].counters.tx_bytes;
+    chat(&mut world, 2000, ms(10), ms(1000));
+    assert_eq!(world.status(VAN).paths[0].counters.tx_bytes, before, "nothing is sealed");
+    assert!(!world.numbers(HQ).contains(&2000));
+    world.control_up = true;
+    chat(&mut world, 10_000, ms(100), Duration::from_secs(5));
+    assert!(world.numbers(HQ).iter().any(|number| *number >= 10_000), "and then it goes on");
+}
+
 /// A jump of less than the keys last: they are old, so new ones are exchanged at once.
 #[test]
 fn after_a_short_jump_of_the_clock_keys_are_exchanged_at_once() {

@@ -155,14 +155,16 @@ fn a_bulk_flow_fills_three_links() {
 }
 
 #[test]
-fn a_moved_client_is_followed_at_once() {
+fn a_moved_client_is_followed_once_it_has_answered_there() {
     let mut world = World::connected(vec![Link::new(10)], SchedulerKind::Earliest);
     world.links[0].nat = Some("10.1.0.99:4000".parse().expect("an address"));
     world.send(VAN, &packet(VAN, TCP, 1, 0, 500));
+    let before = world.status(HQ).paths[0].address;
     world.run_for(ms(15));
-    let status = world.ends[HQ].site.status(world.ends[HQ].peer).expect("the peer");
-    assert_eq!(status.paths[0].address.remote.to_string(), "10.1.0.99:4000");
-    assert_eq!(status.paths[0].state, PathState::Active);
+    assert_eq!(world.status(HQ).paths[0].address, before, "it was asked");
+    world.run_for(ms(20));
+    let path = &world.status(HQ).paths[0];
+    assert_eq!((path.address.remote.to_string().as_str(), path.state), ("10.1.0.99:4000", PathState::Active));
 }
 
 /// Bytes per second of each of three flows, of which each offers 4 Mbit/s: plain UDP, UDP on QUIC's port, and TCP.

@@ -39,6 +39,50 @@ pub fn quality() -> io::Result<Quality> {
     Ok(Quality { is_synchronised: told.status & STA_UNSYNC == 0, max_error })
 }
 
+/// What is worth being told of: less is what two clocks differ by that are not read at the same moment.
+const WORTH_TELLING: Duration = Duration::from_secs(1);
+
+/// For how long the system was suspended, which no [`Instant`](std::time::Instant) tells: `CLOCK_MONOTONIC` stands still meanwhile.
+#[derive(Debug)]
+pub struct Suspensions {
+    told: Duration,
+}
+
+impl Suspensions {
+    /// From now on.
+    #[must_use]
+    pub fn from_now_on() -> Self {
+        Self { told: suspended() }
+    }
+
+    /// For how long it was since the last time that this was said.
+    pub fn take(&mut self) -> Option<Duration> {
+        let since = suspended().saturating_sub(self.told);
+        (since >= WORTH_TELLING).then(|| {
+            self.told += since;
+            since
+        })
+    }
+}
+
+/// For how long the system was suspended since it was started.
+fn suspended() -> Duration {
+    read(libc::CLOCK_BOOTTIME).saturating_sub(read(libc::CLOCK_MONOTONIC))
+}
+
+/// What a clock shows; these two are in every kernel (clock_gettime(2)).
+fn read(clock: libc::clockid_t) -> Duration {
+    // SAFETY: the kernel fills in two numbers, for which zero is valid.
+    #[expect(unsafe_code, reason = "no crate of ours asks the kernel for that")]
+    let shown = unsafe {
+        let mut shown: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(clock, &raw mut shown);
+        shown
+    };
+    let nanos = u32::try_from(shown.tv_nsec).unwrap_or_default();
+    Duration::new(u64::try_from(shown.tv_sec).unwrap_or_default(), nanos)
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

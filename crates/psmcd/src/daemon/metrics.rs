@@ -174,6 +174,24 @@ pub const METRICS: Set<Scraped> = Set {
             |of, out| of_peers(of, |peer| out.add_known(&[&peer.name], peer.key_age_s)),
         ),
         Metric::new(
+            "peer_keys_expired",
+            &["peer"],
+            "Whether nothing is sent to a peer because the keys have expired and nothing has brought others.",
+            |of, out| of_peers(of, |peer| out.add(&[&peer.name], peer.keys_expired_s.is_some())),
+        ),
+        Metric::new(
+            "peer_key_generations_total",
+            &["peer"],
+            "Fresh secrets that have come into use with a peer.",
+            |of, out| of_peers(of, |peer| out.add(&[&peer.name], peer.key_generations)),
+        ),
+        Metric::new(
+            "peer_key_exchanges_total",
+            &["peer"],
+            "Fresh secrets that were exchanged through the tunnel itself, for want of a control connection.",
+            |of, out| of_peers(of, |peer| out.add(&[&peer.name], peer.key_exchanges)),
+        ),
+        Metric::new(
             "peer_heard_age_seconds",
             &["peer"],
             "Time since something authentic was heard of a peer; absent if nothing ever was.",

@@ -12,6 +12,7 @@ use psmc_core::{
     Batch, ConnectionId, DatagramOrigin, Event, MAX_SEGMENTS, PathHandle, PeerId, Site, SiteConfig, SocketId,
     StreamEvent,
 };
+use psmc_net::clock::Suspensions;
 use psmc_net::poller::{Poller, Wakeup};
 use psmc_net::stack::Stack;
 use psmc_net::stream::StreamPort;
@@ -92,6 +93,7 @@ pub(super) struct Plane {
     poller: Poller,
     /// TCP connections that are ended here, if any are.
     splits: Option<Splits>,
+    suspensions: Suspensions,
 }
 
 /// What connects the plane with the control side.
@@ -234,6 +236,7 @@ impl Plane {
             links,
             poller,
             splits: None,
+            suspensions: Suspensions::from_now_on(),
         })
     }
 
@@ -348,6 +351,9 @@ impl Plane {
         let until = if is_busy { Some(start) } else { self.site.poll_timeout() };
         let mut is_called = false;
         let wakeups = self.poller.wait(until)?;
+        if let Some(time) = self.suspensions.take() {
+            self.site.note_suspended(time);
+        }
         if start.elapsed() > PAUSE {
             self.interface.note_pause();
         }

@@ -15,7 +15,8 @@ const RESTARTS: Search = ("session", &["-DCONNECTIONS=2", "-DRESTARTS=1", "-DOFF
 const EXCHANGES: Search = ("session", &["-DCONNECTIONS=1", "-DRESTARTS=0", "-DOFFERS=2", "-DDATAGRAMS=4"]);
 
 /// A control connection may bring keys while an exchange is under way.
-const BOTH: Search = ("session", &["-DCONNECTIONS=2", "-DRESTARTS=0", "-DOFFERS=1", "-DDATAGRAMS=4", "-DENDS=0"]);
+const BOTH: Search =
+    ("session", &["-DCONNECTIONS=2", "-DRESTARTS=0", "-DOFFERS=1", "-DDATAGRAMS=4", "-DENDS=0"]);
 
 #[test]
 fn what_must_hold_holds_in_all_states() {

@@ -81,6 +81,19 @@ fn reached<'a>(before: &'a BTreeMap<String, BTreeSet<String>>, from: &'a str) ->
     reached
 }
 
+#[test]
+fn tests_that_the_security_model_names_are_there() {
+    let page = fs::read_to_string("docs/SECURITY-MODEL.md").expect("the page is here");
+    let named: Vec<_> = page.split('`').filter_map(|words| words.split_once(".rs::")).collect();
+    for (file, test) in &named {
+        let path =
+            if file.starts_with("tests/") { format!("{file}.rs") } else { format!("crates/{file}.rs") };
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        assert!(text.contains(&format!("fn {test}(")), "there is no {file}.rs::{test}");
+    }
+    assert!(named.len() > 20, "{}", named.len());
+}
+
 /// A table of what works is worth as much as the tests that it names.
 #[test]
 fn tests_that_the_documentation_names_are_there() {

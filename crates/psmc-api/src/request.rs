@@ -429,6 +429,9 @@ pub struct PathSpec {
     /// path then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<String>,
+    /// What carries its datagrams, if not what its peer's paths have: `udp`, `tls` or `auto`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<String>,
     /// The most it may send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rate_bits_per_second: Option<u64>,

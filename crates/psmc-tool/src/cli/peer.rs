@@ -11,7 +11,7 @@ use super::{CliError, output};
 use psmc_api::{Client, PathSpec, PeerPaths, PeerReport, RateLimit, Request, WaitFor, WantedState};
 use psmcd::config::{
     AllowedNet, BindAddress, Congestion, DIRECTION, Direction, Endpoint, InterfaceName, LinkMtu, Name, Rate,
-    SCHEDULER, SchedulerKind, TIER, Tier, USED_BYTES, ValueError, Weight,
+    SCHEDULER, SchedulerKind, TIER, Tier, Transport, USED_BYTES, ValueError, Weight,
 };
 use psmcd::quota::Quota;
 
@@ -136,6 +136,9 @@ pub(super) struct PathAddArgs {
     /// or slow:RATE); 50GB/month/12,backup has months that begin on the 12th
     #[arg(long, value_name = "QUOTA")]
     quota: Option<Quota>,
+    /// What carries its datagrams, if not what the peer's paths have: udp, tls, or auto (tls while nothing comes by udp)
+    #[arg(long, value_name = "NAME")]
+    transport: Option<Transport>,
     /// Maximum sending rate, such as 20mbit
     #[arg(long, value_name = "RATE")]
     max_rate: Option<Rate>,
@@ -280,6 +283,7 @@ fn add_path(client: &mut Client, args: PathAddArgs) -> Result<(), CliError> {
         tier: args.tier.map(|tier| tier.name().to_owned()),
         direction: args.direction.map(|direction| direction.name().to_owned()),
         quota: args.quota.map(|quota| quota.spelt()),
+        transport: args.transport.map(|transport| transport.as_str().to_owned()),
         max_rate_bits_per_second: args.max_rate.map(Rate::bits_per_second),
         mtu: args.mtu.map(|mtu| mtu.get()),
         congestion: args.congestion.map(|congestion| congestion.as_str().to_owned()),

@@ -285,6 +285,9 @@ async fn paths_are_changed_as_the_user_says() {
     let quota = Some("50GB/month/12,backup".to_owned());
     let spec = PathSpec { name: path.clone(), quota, ..PathSpec::default() };
     assert_eq!(add, Request::PathAdd { peer: peer.clone(), path: spec });
+    let add = daemon.asked(&["path", "add", "hq", "lte", "--transport", "auto"]).await;
+    let spec = PathSpec { name: path.clone(), transport: Some("auto".to_owned()), ..PathSpec::default() };
+    assert_eq!(add, Request::PathAdd { peer: peer.clone(), path: spec });
     let used = daemon.asked(&["path", "quota", "hq", "lte", "--used", "12.3GB"]).await;
     let (to, name) = (peer.clone(), path.clone());
     assert_eq!(used, Request::PathQuota { peer: to, path: name, used_bytes: 12_300_000_000 });

@@ -244,6 +244,7 @@ fn add_path(peer: &mut Table, path: &PathSpec) -> bool {
     set("congestion", path.congestion.clone());
     set("tier", path.tier.clone());
     set("direction", path.direction.clone());
+    set("transport", path.transport.clone());
     if !path.relays.is_empty() {
         table["relays"] = list(&path.relays);
     }

@@ -143,7 +143,7 @@ fn added_paths(peer: &Peer) -> impl Iterator<Item = AddedPath> {
     let added = peer.paths.iter().filter(|path| peer.by_hand.added.contains(&path.settings.name));
     added.map(|path| AddedPath {
         peer: peer.config.name.to_string(),
-        path: specs::spec(&path.settings, peer.config.endpoint.as_ref()),
+        path: specs::spec(&path.settings, peer.config.endpoint.as_ref(), peer.config.transport),
         is_among_others: matches!(peer.config.paths, Paths::Listed(_)),
     })
 }

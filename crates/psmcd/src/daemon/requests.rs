@@ -218,7 +218,8 @@ impl Control {
 
     async fn add_path(&mut self, peer: &str, spec: &PathSpec) -> Result<Response, Refusal> {
         let index = self.peers.find(peer)?;
-        let settings = specs::settings(spec, self.peers[index].config.endpoint.as_ref())?;
+        let config = &self.peers[index].config;
+        let settings = specs::settings(spec, config.endpoint.as_ref(), config.transport)?;
         self.quotas.check(&self.peers, &settings)?;
         let name = settings.name.clone();
         self.open_path(index, settings).await?;

@@ -29,11 +29,15 @@ pub(super) fn congestion(limit: Option<RateLimit>, name: &str) -> Result<PathCon
         .ok_or_else(|| ValueError::new("congestion = \"fixed\" needs a rate", "give it with --max-rate RATE"))
 }
 
-/// The path as the configuration would have it, with the peer's `endpoint` where it has none of its own.
+/// The path as the configuration would have it, with the peer's `endpoint` and `transport` where it has none of its own.
 ///
 /// # Errors
 /// The first value that the configuration would refuse, too.
-pub(super) fn settings(spec: &PathSpec, endpoint: Option<&Endpoint>) -> Result<PathSettings, ValueError> {
+pub(super) fn settings(
+    spec: &PathSpec,
+    endpoint: Option<&Endpoint>,
+    transport: Transport,
+) -> Result<PathSettings, ValueError> {
     let own = spec.endpoint.as_deref().map(str::parse::<Endpoint>).transpose()?;
     let endpoint = own.or_else(|| endpoint.cloned());
     if endpoint.is_none() && spec.relays.is_empty() {
@@ -58,7 +62,7 @@ pub(super) fn settings(spec: &PathSpec, endpoint: Option<&Endpoint>) -> Result<P
         address: spec.address.map(|address| address.to_string().parse()).transpose()?,
         endpoint,
         relays: spec.relays.iter().map(|name| name.parse()).collect::<Result<_, _>>()?,
-        transport: Transport::Udp,
+        transport: spec.transport.as_deref().map_or(Ok(transport), carrier)?,
         weight: spec
             .weight
             .map(|weight| weight.to_string().parse::<Weight>())
@@ -73,8 +77,19 @@ pub(super) fn settings(spec: &PathSpec, endpoint: Option<&Endpoint>) -> Result<P
     })
 }
 
-/// What describes this path of a peer with this `endpoint`.
-pub(super) fn spec(settings: &PathSettings, endpoint: Option<&Endpoint>) -> PathSpec {
+/// What is so called, if a path that is added may have it.
+fn carrier(name: &str) -> Result<Transport, ValueError> {
+    match name.parse()? {
+        Transport::IpIp => {
+            let reason = "a path in IP-in-IP cannot be added while the daemon runs";
+            Err(ValueError::new(reason, "write it into the configuration, then run `psmc reload`"))
+        }
+        transport @ (Transport::Udp | Transport::Tls | Transport::Auto) => Ok(transport),
+    }
+}
+
+/// What describes this path of a peer with this `endpoint` and `transport`.
+pub(super) fn spec(settings: &PathSettings, endpoint: Option<&Endpoint>, transport: Transport) -> PathSpec {
     let own = settings.endpoint.as_ref().filter(|own| Some(*own) != endpoint);
     let congestion = match settings.congestion {
         PathCongestion::Model => None,
@@ -91,6 +106,7 @@ pub(super) fn spec(settings: &PathSettings, endpoint: Option<&Endpoint>) -> Path
         tier: (settings.tier != Tier::default()).then(|| settings.tier.name().to_owned()),
         direction: (settings.direction != Direction::Both).then(|| settings.direction.name().to_owned()),
         quota: settings.quota.map(|quota| quota.spelt()),
+        transport: (settings.transport != transport).then(|| settings.transport.as_str().to_owned()),
         max_rate_bits_per_second: settings.max_rate.map(|rate| rate.bits_per_second()),
         mtu: settings.mtu.map(|mtu| mtu.get()),
         congestion: congestion.map(str::to_owned),
@@ -115,34 +131,57 @@ mod tests {
     fn a_spec_is_checked_like_the_file() {
         let peer: Endpoint = "hq:5115".parse().unwrap();
         let spec = PathSpec { name: "lte".to_owned(), weight: Some(3), ..PathSpec::default() };
-        let read = settings(&spec, Some(&peer)).unwrap();
+        let read = settings(&spec, Some(&peer), Transport::Udp).unwrap();
         assert_eq!((read.endpoint, read.weight.get()), (Some(peer.clone()), 3));
 
-        assert!(settings(&spec, None).is_err());
+        assert!(settings(&spec, None, Transport::Udp).is_err());
         let relayed = PathSpec { relays: vec!["fra1".to_owned()], ..spec.clone() };
-        assert_eq!(settings(&relayed, None).unwrap().endpoint, None);
+        assert_eq!(settings(&relayed, None, Transport::Udp).unwrap().endpoint, None);
         for weight in [0, 60_000] {
-            assert!(settings(&PathSpec { weight: Some(weight), ..spec.clone() }, Some(&peer)).is_err());
+            assert!(
+                settings(&PathSpec { weight: Some(weight), ..spec.clone() }, Some(&peer), Transport::Udp)
+                    .is_err()
+            );
         }
         assert!(
-            settings(&PathSpec { max_rate_bits_per_second: Some(0), ..spec.clone() }, Some(&peer)).is_err()
+            settings(
+                &PathSpec { max_rate_bits_per_second: Some(0), ..spec.clone() },
+                Some(&peer),
+                Transport::Udp
+            )
+            .is_err()
         );
         let fixed = PathSpec { congestion: Some("fixed".to_owned()), ..spec.clone() };
-        assert!(settings(&fixed, Some(&peer)).is_err());
+        assert!(settings(&fixed, Some(&peer), Transport::Udp).is_err());
         let fixed = PathSpec { max_rate_bits_per_second: Some(20_000_000), ..fixed };
-        let read = settings(&fixed, Some(&peer)).unwrap();
+        let read = settings(&fixed, Some(&peer), Transport::Udp).unwrap();
         assert_eq!(read.congestion, PathCongestion::Fixed("20mbit".parse().unwrap()));
-        assert_eq!(super::spec(&read, Some(&peer)), fixed);
-        assert_eq!(super::spec(&read, None).endpoint.as_deref(), Some("hq:5115"));
+        assert_eq!(super::spec(&read, Some(&peer), Transport::Udp), fixed);
+        assert_eq!(super::spec(&read, None, Transport::Udp).endpoint.as_deref(), Some("hq:5115"));
         let spare = PathSpec {
             quota: Some("50GB/month/12,backup".to_owned()),
             tier: Some("secondary".to_owned()),
             direction: Some("up".to_owned()),
             ..spec.clone()
         };
-        assert_eq!(super::spec(&settings(&spare, Some(&peer)).unwrap(), Some(&peer)), spare);
+        assert_eq!(
+            super::spec(&settings(&spare, Some(&peer), Transport::Udp).unwrap(), Some(&peer), Transport::Udp),
+            spare
+        );
+        let streamed = PathSpec { transport: Some("auto".to_owned()), ..spec.clone() };
+        assert_eq!(
+            super::spec(
+                &settings(&streamed, Some(&peer), Transport::Tls).unwrap(),
+                Some(&peer),
+                Transport::Tls
+            ),
+            streamed
+        );
+        assert_eq!(settings(&spec, Some(&peer), Transport::Tls).unwrap().transport, Transport::Tls);
+        let wrapped = PathSpec { transport: Some("ipip".to_owned()), ..spec.clone() };
+        assert!(settings(&wrapped, Some(&peer), Transport::Udp).is_err());
         let spared = PathSpec { tier: Some("backup".to_owned()), ..spare };
-        assert!(settings(&spared, Some(&peer)).is_err());
-        assert!(settings(&PathSpec { name: "a/b".to_owned(), ..spec }, Some(&peer)).is_err());
+        assert!(settings(&spared, Some(&peer), Transport::Udp).is_err());
+        assert!(settings(&PathSpec { name: "a/b".to_owned(), ..spec }, Some(&peer), Transport::Udp).is_err());
     }
 }

@@ -37,8 +37,8 @@ pub use segments::{Passage, PathSegments, SegmentBlock, WayStatus, Witness, Witn
 pub use sla::{SlaAggregate, SlaCause, SlaFault, SlaIngress, SlaState, SlaStatus};
 pub use status::{
     Batches, Calls, ClassStatus, ConditionerStatus, ControlStatus, InvitationStatus, IpfixStatus, Marked,
-    PathEcn, PathState, PathStatus, PeerPaths, PeerState, PeerStatus, QuotaStatus, RegistrationStatus,
-    SiteStatus, Status, StreamStatus, WaitingPath,
+    PathEcn, PathSlot, PathState, PathStatus, PeerPaths, PeerState, PeerStatus, QuotaStatus,
+    RegistrationStatus, SiteStatus, Status, StreamStatus, WaitingPath,
 };
 
 /// The protocol of psmcd.

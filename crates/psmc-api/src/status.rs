@@ -452,6 +452,9 @@ pub struct PathStatus {
     /// Datagrams that routers have marked, of those that they could have marked.
     #[serde(default)]
     pub marked_pct: f64,
+    /// When it delivers nothing, if that was found to come back with a period. Absent if not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<PathSlot>,
     /// The number of the bottleneck behind which it shares one link's rate with other paths of the peer that have the same
     /// number. Absent if its queue does not show that it shares one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -472,6 +475,17 @@ pub struct PathStatus {
     /// How often the path became suspect because somebody on the way said (ICMP) that a datagram was not delivered.
     #[serde(default)]
     pub undelivered: u64,
+}
+
+/// Outages of a path that come back with a period, during which other paths carry what is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathSlot {
+    /// From the beginning of one to that of the next.
+    pub period_s: f64,
+    /// How long each takes.
+    pub length_ms: f64,
+    /// Until the next one begins.
+    pub next_s: f64,
 }
 
 /// Whether congestion marks (ECN) cross a path.

@@ -64,7 +64,7 @@ pub use event::{Event, StreamEvent};
 pub use flows::{FlowConfig, FlowCounts, FlowEnd, FlowId, FlowRecord};
 pub use ids::{ConnectionId, PeerId};
 pub use mss::ClampMss;
-pub use path::{ClassShare, EcnState, EcnStatus, PathCounters, PathState, RoundTrips, Via};
+pub use path::{ClassShare, EcnState, EcnStatus, PathCounters, PathState, RoundTrips, Slot, Via};
 pub use psmc_wire::control::Tier;
 pub use reorder::{AdaptiveBuffer, ReorderCounters, ReorderPolicy};
 pub use repair::RepairCounters;

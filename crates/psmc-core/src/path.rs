@@ -19,6 +19,7 @@ pub(crate) mod rtt;
 mod sent;
 mod settle;
 mod shares;
+mod slots;
 mod timing;
 mod tokens;
 mod usage;
@@ -43,6 +44,7 @@ pub(crate) use received::{Arrival, Teller};
 pub(crate) use sent::Settled;
 pub use shares::ClassShare;
 pub(crate) use shares::Shares;
+pub use slots::Slot;
 pub(crate) use tokens::Tokens;
 
 use crate::batch::PathAddress;
@@ -69,6 +71,7 @@ use roaming::Roaming;
 pub use rtt::RoundTrips;
 use rtt::RttEstimator;
 use sent::Sent;
+use slots::Slots;
 use usage::Usage;
 
 /// The most packets that wait in a path: for its pacer, having been given to it for good (`flow`, `redundant`), or until those given to it
@@ -142,6 +145,7 @@ pub(crate) struct Path {
     pacer: Pacer,
     bottleneck: Bottleneck,
     losses: Losses,
+    slots: Slots,
     pub(crate) marking: Marking,
     outbox: VecDeque<Queued>,
     outbox_bytes: u64,
@@ -206,6 +210,7 @@ impl Path {
             pacer: Pacer::new(max_datagram, now),
             bottleneck: Bottleneck::new(now),
             losses: Losses::default(),
+            slots: Slots::new(now),
             marking: Marking::default(),
             outbox: VecDeque::new(),
             outbox_bytes: 0,
@@ -249,7 +254,17 @@ impl Path {
             PathUse::Closed => Tier::Never,
         };
         let usable = tier != Tier::Never && matches!(state, PathState::Active | PathState::Suspect);
-        usable.then_some(PathRank { state, tier })
+        usable.then_some(PathRank { state, is_resting: self.is_resting(), tier })
+    }
+
+    /// Whether it is left alone for a moment in which it is known to deliver nothing.
+    pub(crate) fn is_resting(&self) -> bool {
+        self.slots.is_resting()
+    }
+
+    /// When it delivers nothing, if that comes back with a period.
+    pub(crate) fn slot(&self) -> Option<Slot> {
+        self.slots.slot()
     }
 
     /// How long it takes until what the peer sends is acknowledged. Our own datagrams may be too few to have met the queue in
@@ -416,6 +431,7 @@ impl Path {
         self.roaming.forget();
         self.refit(now);
         self.liveness.revalidate(now);
+        self.slots = Slots::new(now);
         self.restart(now);
     }
 
@@ -470,17 +486,18 @@ pub(crate) fn on_wire(bytes: usize) -> u64 {
 }
 
 /// Which paths are better than which. The order of the fields is the policy: a backup that works is better than a primary path that
-/// fell silent.
+/// fell silent, or that delivers nothing for a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PathRank {
     state: PathState,
+    is_resting: bool,
     tier: Tier,
 }
 
 impl PathRank {
-    /// Whether the path works, and is of that tier.
+    /// Whether the path works, does not rest, and is of that tier.
     pub(crate) fn is_active_of(self, tier: Tier) -> bool {
-        self.is_active() && self.tier == tier
+        self.is_active() && !self.is_resting && self.tier == tier
     }
 
     /// Whether the path answers.
@@ -490,7 +507,8 @@ impl PathRank {
 
     /// The rank for a class to which the path is such a detour.
     pub(crate) fn for_class(self, detour: Detour) -> ClassRank {
-        ClassRank { state: self.state, is_backup: self.tier >= Tier::Backup, detour, tier: self.tier }
+        let Self { state, is_resting, tier } = self;
+        ClassRank { state, is_resting, is_backup: tier >= Tier::Backup, detour, tier }
     }
 }
 
@@ -499,6 +517,7 @@ impl PathRank {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClassRank {
     state: PathState,
+    is_resting: bool,
     is_backup: bool,
     detour: Detour,
     tier: Tier,
@@ -507,7 +526,8 @@ pub(crate) struct ClassRank {
 impl ClassRank {
     /// Whether a path of the `other` rank takes what paths of this one have no room for.
     pub(crate) fn is_relieved_by(self, other: Self) -> bool {
-        let is_active = self.state == PathState::Active && other.state == self.state;
+        let is_active = self.state == PathState::Active
+            && (other.state, other.is_resting) == (self.state, self.is_resting);
         let tiers = (self.tier, other.tier) == (Tier::Primary, Tier::Secondary);
         is_active && tiers && self.detour == other.detour
     }

@@ -289,9 +289,12 @@ impl Session {
     fn handle_path_timeout(&mut self, index: usize, shared: &mut Shared, now: Instant) {
         let warm = self.is_warm(now);
         let path = &mut self.paths[index];
-        let before = path.state();
+        let (before, rested) = (path.state(), path.is_resting());
         path.detect_lost(&mut self.scratch.lost, now);
         path.handle_timeout(warm, now);
+        if path.is_resting() != rested {
+            self.replan();
+        }
         self.settle_lost(index, shared);
         self.note_state(index, before, shared, now);
     }

@@ -11,7 +11,7 @@ use psmc_wire::ids::KeyBytes;
 use crate::batch::PathAddress;
 use crate::config::{Direction, SchedulerKind};
 use crate::egress::ClassStatus;
-use crate::path::{ClassShare, EcnStatus, Path, PathCounters, PathState, RoundTrips};
+use crate::path::{ClassShare, EcnStatus, Path, PathCounters, PathState, RoundTrips, Slot};
 use crate::police::PoliceCounters;
 use crate::reorder::ReorderCounters;
 use crate::session::{Refusal, Session, SessionCounters};
@@ -143,6 +143,8 @@ pub struct PathStatus {
     pub loss: f64,
     /// What is known of ECN marks on it.
     pub ecn: EcnStatus,
+    /// When it delivers nothing, if that comes back with a period.
+    pub slot: Option<Slot>,
     /// The number of the bottleneck that it shares with other paths of the session, if its queue shows that it does.
     pub bottleneck: Option<usize>,
     /// Bytes sent and not acknowledged yet.
@@ -214,6 +216,7 @@ impl Path {
             rate: self.bandwidth().map(|bytes| bytes * 8),
             loss: self.loss(),
             ecn: self.marking.status(),
+            slot: self.slot(),
             bottleneck,
             inflight_bytes: self.sent.inflight_bytes(),
             counters: self.counters,

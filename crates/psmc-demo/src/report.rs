@@ -253,6 +253,7 @@ mod tests {
             loss_pct: 0.0,
             ecn: PathEcn::Trying,
             marked_pct: 0.0,
+            slot: None,
             bottleneck: None,
             rate_mbps: None,
             tx_bytes: 41_234_567,

@@ -44,7 +44,9 @@ impl Path {
         self.note_alive(now);
         self.counters.acked_packets += acked.datagrams.len() as u64;
         self.losses.note(0, acked.datagrams.len(), now);
+        self.slots.settle(now);
         for datagram in &acked.datagrams {
+            self.slots.on_arrived(datagram.sent_at);
             self.mtu.on_arrived(datagram.bytes, datagram.sent_at);
             self.offload.on_arrived(datagram.batch, datagram.sent_at);
         }
@@ -156,6 +158,7 @@ impl Path {
         let mut batches_vanish = false;
         for datagram in &lost.datagrams[before..] {
             batches_vanish |= self.offload.on_lost(datagram.batch, datagram.sent_at, now);
+            self.slots.on_lost(datagram.sent_at);
             self.mtu.on_lost(datagram.bytes, datagram.sent_at);
             if datagram.is_ect {
                 self.marking.on_lost(datagram.sent_at);

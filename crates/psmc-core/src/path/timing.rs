@@ -32,7 +32,7 @@ pub(super) const QUESTION_LEN: usize = DATAGRAM_OVERHEAD + 2 * (1 + size_of::<[u
 const MIN_PACED: u64 = 1500;
 
 impl Path {
-    /// Judges the silence, and keeps an idle path warm. `warm` says that the session has seen traffic of late.
+    /// Judges the silence, rests when it is time to, and keeps an idle path warm. `warm` says that the session has seen traffic of late.
     pub(crate) fn handle_timeout(&mut self, warm: bool, now: Instant) {
         if self.silence_deadline().is_some_and(|at| at <= now) {
             if self.is_proven() {
@@ -42,6 +42,7 @@ impl Path {
             self.sent.doubt();
             self.liveness.on_silence(self.smoothed_rtt(), now);
         }
+        self.slots.on_time(now);
         if self.keepalive_at(warm).is_some_and(|at| at <= now) {
             self.liveness.probe_now(now);
         }
@@ -65,6 +66,7 @@ impl Path {
             self.usage.forget_at(),
             self.mtu_probe_at(),
             self.asks_elsewhere_at(),
+            self.slots.edge(),
         ]
         .into_iter()
         .flatten()

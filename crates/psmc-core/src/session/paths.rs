@@ -160,7 +160,7 @@ impl Session {
 
     /// The paths are others, or count for more or less. What was given to paths and has not left yet is given
     /// anew: a flow that moves to another path would overtake itself otherwise. Copies stay where they are.
-    fn replan(&mut self) {
+    pub(super) fn replan(&mut self) {
         self.scheduler.on_change();
         self.egress.on_paths_changed();
         if self.config.scheduler == SchedulerKind::Redundant {

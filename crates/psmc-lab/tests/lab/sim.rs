@@ -122,6 +122,13 @@ fn presets_keep_what_balanced_does_not() {
     }
 }
 
+/// The example, as it stands: it would be twice as late, at the 99th percentile, if nobody knew of the slots.
+#[test]
+fn what_a_satellite_loses_at_known_times_goes_elsewhere() {
+    let results = simulated(include_str!("../../../../scenarios/satellite.toml"));
+    assert!(results.checks.iter().all(|check| check.ok), "{:?}", results.checks);
+}
+
 #[test]
 fn quotas_are_left_to_real_programs() {
     let refused = refused(include_str!("../../../../scenarios/quota.toml"));

@@ -9,8 +9,8 @@ use comfy_table::{CellAlignment, Table};
 use super::units::{age, bytes, duration_ms, rate_mbps};
 use super::{CliError, output, routes};
 use psmc_api::{
-    Batches, Calls, ClassStatus, Client, ConditionerStatus, IpfixStatus, Marked, PathEcn, PathStatus,
-    PeerState, PeerStatus, SiteStatus, Status, StreamStatus, WaitingPath,
+    Batches, Calls, ClassStatus, Client, ConditionerStatus, IpfixStatus, Marked, PathEcn, PathSlot,
+    PathStatus, PeerState, PeerStatus, SiteStatus, Status, StreamStatus, WaitingPath,
 };
 
 pub(super) fn run(client: &mut Client, json: bool) -> Result<(), CliError> {
@@ -175,6 +175,7 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     write_shared_uplinks(&peer.paths, out)?;
     write_bottlenecks(&peer.paths, out)?;
     write_marks(&peer.paths, out)?;
+    write_slots(&peer.paths, out)?;
     write_seen(&peer.paths, out)?;
     out.write_str(&path_table(&peer.paths))?;
     out.write_str(&path_reasons(&peer.paths))?;
@@ -227,6 +228,20 @@ fn write_marks(paths: &[PathStatus], out: &mut fmt::Formatter<'_>) -> fmt::Resul
     });
     let words: Vec<_> = words.collect();
     if words.is_empty() { Ok(()) } else { writeln!(out, "  ECN          {}", words.join(", ")) }
+}
+
+/// Which paths deliver nothing now and then, where that comes back with a period.
+fn write_slots(paths: &[PathStatus], out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (path, slot) in paths.iter().filter_map(|path| Some((path, path.slot?))) {
+        let PathSlot { period_s, length_ms, next_s } = slot;
+        writeln!(
+            out,
+            "  slots        {} delivers nothing for {length_ms:.0} ms every {period_s:.2} s, next in {next_s:.1} s: other paths carry \
+             what is sent then",
+            path.name
+        )?;
+    }
+    Ok(())
 }
 
 /// From which addresses the paths' datagrams come, as the peer sees them.

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::process::Output;
 
 use psmc_api::{
-    Batches, Carrier, ClassStatus, ControlStatus, PathEcn, PathSpec, PathState, PathStatus, PeerPaths,
-    PeerReport, PeerRoutes, PeerSpec, PeerState, PeerStatus, RateLimit, RegisterSpec, Request, Response,
-    RouteSpec, RouteStatus, RoutesStatus, Server, SiteStatus, Status, WaitFor, WaitingPath, WantedState,
+    Batches, Carrier, ClassStatus, ControlStatus, PathEcn, PathSlot, PathSpec, PathState, PathStatus,
+    PeerPaths, PeerReport, PeerRoutes, PeerSpec, PeerState, PeerStatus, RateLimit, RegisterSpec, Request,
+    Response, RouteSpec, RouteStatus, RoutesStatus, Server, SiteStatus, Status, WaitFor, WaitingPath,
+    WantedState,
 };
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -78,6 +79,7 @@ fn path(name: &str) -> PathStatus {
         loss_pct: 0.0,
         ecn: PathEcn::Trying,
         marked_pct: 0.0,
+        slot: None,
         bottleneck: None,
         rate_mbps: None,
         tx_bytes: 240,
@@ -106,6 +108,7 @@ fn busy_path() -> PathStatus {
         loss_pct: 0.42,
         ecn: PathEcn::Capable,
         marked_pct: 1.3,
+        slot: Some(PathSlot { period_s: 15.0, length_ms: 150.0, next_s: 7.2 }),
         rate_mbps: Some(18.3),
         tx_bytes: 1_234_567_890,
         rx_bytes: 98_765_432,

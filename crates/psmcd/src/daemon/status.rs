@@ -20,8 +20,8 @@ use super::plane::{Plane, PlaneCounters};
 use super::relays::{Keeper, Keeping};
 use super::why::{Known, Why};
 use psmc_api::{
-    ClassStatus, ConditionerStatus, ControlStatus, Marked, PathEcn, PathState, PathStatus, PeerState,
-    PeerStatus, SiteStatus, Status,
+    ClassStatus, ConditionerStatus, ControlStatus, Marked, PathEcn, PathSlot, PathState, PathStatus,
+    PeerState, PeerStatus, SiteStatus, Status,
 };
 
 /// Peers of which the data plane tells at once: packets wait for no more than that.
@@ -172,6 +172,11 @@ impl Control {
     fn path_status(&self, path: &core::PathStatus, peer: &Peer, known: Known) -> PathStatus {
         let open = peer.path_named(&path.name).filter(|open| path.opened_here && open.id == path.id);
         let mut status = path_status(path, open);
+        status.slot = path.slot.map(|slot| PathSlot {
+            period_s: seconds(slot.period),
+            length_ms: milliseconds(slot.length),
+            next_s: seconds(slot.next(known.now).saturating_duration_since(known.now)),
+        });
         status.since_s = seconds(known.now.saturating_duration_since(path.since));
         status.why = Why::of(path, open, known).map(|why| why.to_string());
         status.quota = open.and_then(|open| self.quotas.status(&open.settings));
@@ -359,6 +364,7 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
             core::EcnState::Failed => PathEcn::Failed,
         },
         marked_pct: share_pct(path.ecn.marked_packets, path.ecn.capable_packets),
+        slot: None,
         bottleneck: path.bottleneck,
         rate_mbps: path.rate.map(megabits),
         tx_bytes: counters.tx_bytes,

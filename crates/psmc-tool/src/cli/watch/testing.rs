@@ -43,6 +43,7 @@ pub(super) fn path(name: &str, id: u32) -> PathStatus {
         loss_pct: 0.42,
         ecn: PathEcn::Capable,
         marked_pct: 0.0,
+        slot: None,
         bottleneck: None,
         rate_mbps: Some(18.3),
         tx_bytes: 1_000_000,

@@ -1,5 +1,5 @@
 //! The formal model of a session, `docs/model`, in all its states: what must hold does, and without one of the rules it
-//! does not. Needs spin and a C compiler.
+//! does not; `just model` has the searches that take minutes. Needs spin and a C compiler.
 
 use std::process::{Command, Output};
 
@@ -14,13 +14,9 @@ const RESTARTS: Search = ("session", &["-DCONNECTIONS=2", "-DRESTARTS=1", "-DOFF
 /// Both sites may begin an exchange of keys.
 const EXCHANGES: Search = ("session", &["-DCONNECTIONS=1", "-DRESTARTS=0", "-DOFFERS=2", "-DDATAGRAMS=4"]);
 
-/// A control connection may bring keys while an exchange is under way.
-const BOTH: Search =
-    ("session", &["-DCONNECTIONS=2", "-DRESTARTS=0", "-DOFFERS=1", "-DDATAGRAMS=4", "-DENDS=0"]);
-
 #[test]
 fn what_must_hold_holds_in_all_states() {
-    for (search, least) in [(EPOCHS, 30), (RESTARTS, 100_000), (EXCHANGES, 50_000)] {
+    for (search, least) in [(EPOCHS, 30), (EXCHANGES, 50_000)] {
         let output = check(search, &[]);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{search:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
@@ -31,18 +27,12 @@ fn what_must_hold_holds_in_all_states() {
 }
 
 #[test]
-fn without_any_of_the_rules_a_fault_is_found() {
+fn without_some_of_the_rules_a_fault_is_found() {
     let mutants = [
         ("MUTANT_NO_ACKNOWLEDGEMENT", EPOCHS),
-        ("MUTANT_KEEPS_KEYS", RESTARTS),
         ("MUTANT_NO_INCARNATION", RESTARTS),
-        ("MUTANT_KEEPS_CONNECTIONS", RESTARTS),
-        ("MUTANT_SEALS_EARLY", RESTARTS),
-        ("MUTANT_ONE_KEY", RESTARTS),
         ("MUTANT_NO_WINDOW", RESTARTS),
-        ("MUTANT_EXPELS_HALF", RESTARTS),
         ("MUTANT_NOBODY_PREVAILS", EXCHANGES),
-        ("MUTANT_NO_ORDER", BOTH),
     ];
     for (mutant, search) in mutants {
         let text = String::from_utf8_lossy(&check(search, &[&format!("-D{mutant}")]).stdout).into_owned();

@@ -94,6 +94,10 @@ impl Session {
             | Message::Drops(_)
             | Message::Probe(_) => Err(Refusal::OutOfTurn),
             Message::Close(reason) => {
+                // With the peer go the connections that it ends.
+                if reason == CloseReason::Shutdown {
+                    self.end_streams(shared);
+                }
                 shared.events.push_back(Event::Closed { peer: self.peer, reason });
                 shared.events.push_back(Event::Hangup(id));
                 Ok(())

@@ -51,6 +51,22 @@ pub fn ends(packet: &[u8]) -> Option<Ends> {
     segment.ends(packet)
 }
 
+/// Whether the segment in `packet` begins a connection, or answers to that.
+#[must_use]
+pub fn has_syn(packet: &[u8]) -> bool {
+    has_flag(packet, flag::SYN)
+}
+
+/// Whether the segment in `packet` resets its connection.
+#[must_use]
+pub fn is_reset(packet: &[u8]) -> bool {
+    has_flag(packet, flag::RST)
+}
+
+fn has_flag(packet: &[u8], flag: u8) -> bool {
+    Segment::find(packet).is_some_and(|segment| packet[segment.at + 13] & flag != 0)
+}
+
 /// The ends of the segment that an ICMP error is about: its sender, to whom the error is addressed, comes first.
 #[must_use]
 pub fn ends_of_quoted(packet: &[u8]) -> Option<Ends> {

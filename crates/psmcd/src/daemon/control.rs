@@ -50,7 +50,7 @@ use super::undelivered::Hearing;
 use super::unused::Unused;
 use super::web;
 use super::witnesses::Witnesses;
-use crate::config::{self, Config};
+use crate::config::{self, Config, Tcp};
 use crate::machine::keep_outside;
 use psmc_api::Server;
 
@@ -225,7 +225,8 @@ impl Control {
         self.allow_export().await?;
         let listen = Bind::Udp(UdpBind { address: self.site.bind_address(), interface: None });
         self.plane.call(move |plane| plane.open_port(LISTEN_SOCKET, &listen)).await??;
-        self.end_tcp_if(splits_any(&self.site.classes)).await?;
+        let ends_tcp = self.site.treatment.tcp == Tcp::Split || splits_any(&self.site.classes);
+        self.end_tcp_if(ends_tcp).await?;
         for peer in peers {
             self.add_peer(peer).await?;
         }

@@ -293,7 +293,7 @@ impl Plane {
     /// Resets all TCP connections that are ended here, and ends no more.
     pub(super) fn end_splits(&mut self) {
         if let Some(mut splits) = self.splits.take() {
-            splits.end(&mut self.site, &mut self.interface);
+            splits.end(&mut self.site, &mut self.interface, Instant::now());
         }
     }
 

@@ -46,11 +46,18 @@ const READS: usize = 32;
 /// Connections that are being made, at either end. First segments beyond these are forwarded as packets, and those of peers refused.
 const MAX_PENDING: usize = 4096;
 
+/// A flood of first segments does not have them looked through more often.
+const BETWEEN_SWEEPS: Duration = Duration::from_millis(250);
+
 /// How long one may take to be made: longer than Linux tries to connect, or to have its answer acknowledged.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// How long the stack gets packets of a connection that has ended: for so long it answers what is sent again (RFC 9293 §3.6.1).
-const LINGERING: Duration = Duration::from_secs(60);
+/// How long the stack gets packets of a connection that has ended, after the last: it answers what is sent again (RFC 9293 §3.6.1),
+/// and what its host has no room for waits in the stack, which asks for room every two minutes at least.
+const LINGERING: Duration = Duration::from_secs(150);
+
+/// The same after a reset, which only has to leave: whoever sends more is to hear from the host meant that there is no connection.
+const AFTER_RESET: Duration = Duration::from_secs(1);
 
 /// So many of these are known at the most.
 const MAX_LINGERING: usize = 64 * 1024;
@@ -78,12 +85,25 @@ pub(super) struct Splits {
     next: u64,
     /// When each of those that are being made will have taken too long.
     pending: VecDeque<(Instant, u64)>,
-    /// Until when those that have ended are known.
-    lingering: VecDeque<(Instant, Ends, u64)>,
+    /// When those that stand were taken from these: it takes as long as there are many.
+    swept_at: Option<Instant>,
+    /// When those that have ended may be forgotten, and how long after their last packet.
+    lingering: VecDeque<(Instant, u64)>,
+    ended: HashMap<u64, Lingering>,
     accepted: Vec<Accepted>,
     /// Empty ones, to be read into.
     buffers: Vec<PacketBuf>,
     failures: Often,
+}
+
+/// A connection that has ended, and whose packets the stack still gets.
+#[derive(Debug)]
+struct Lingering {
+    ends: Ends,
+    /// When one has last passed.
+    heard_at: Instant,
+    /// How long after that it is forgotten.
+    time: Duration,
 }
 
 impl Splits {
@@ -107,7 +127,9 @@ impl Splits {
             streams: HashMap::new(),
             next: SOCKETS,
             pending: VecDeque::new(),
+            swept_at: None,
             lingering: VecDeque::new(),
+            ended: HashMap::new(),
             accepted: Vec::new(),
             buffers: Vec::new(),
             failures: Often::new(6),
@@ -152,13 +174,27 @@ impl Splits {
             return;
         };
         if let Some(&token) = self.flows.get(&ends) {
+            let is_reset = tcp::is_reset(packet.packet());
             match self.connections.get(&token).map(|connection| &connection.stage) {
-                // The client asks once more; its answer is on its way.
-                Some(Stage::Asked(_)) => return site.recycle(packet),
-                Some(_) => return self.into.push(packet),
-                None if Syn::parse(packet.packet()).is_none() => return self.into.push(packet),
+                // The client asks once more, its answer is on its way; or it has lost patience.
+                Some(Stage::Asked(_)) => {
+                    if is_reset {
+                        self.give_up(token, site, now);
+                    }
+                    return site.recycle(packet);
+                }
+                Some(stage) => {
+                    if is_reset && matches!(stage, Stage::Answered) {
+                        self.give_up(token, site, now);
+                    }
+                    return self.into.push(packet);
+                }
+                None if !tcp::has_syn(packet.packet()) => {
+                    self.note_lingering(token, now);
+                    return self.into.push(packet);
+                }
                 // Its ports are used again.
-                None => {}
+                None => drop(self.flows.remove(&ends)),
             }
         }
         match site.connection_to_split(packet.packet()) {
@@ -187,7 +223,8 @@ impl Splits {
 
     /// Whether one more may be made.
     fn has_room_for_one(&mut self, now: Instant) -> bool {
-        if self.pending.len() >= MAX_PENDING {
+        if self.pending.len() >= MAX_PENDING && self.swept_at.is_none_or(|at| at + BETWEEN_SWEEPS <= now) {
+            self.swept_at = Some(now);
             self.pending.retain(|(_, token)| self.connections.get(token).is_some_and(Connection::is_pending));
         }
         self.forget_lingering(now);
@@ -195,13 +232,35 @@ impl Splits {
     }
 
     fn forget_lingering(&mut self, now: Instant) {
-        while let Some(&(until, ends, token)) = self.lingering.front()
-            && (until <= now || self.lingering.len() > MAX_LINGERING)
+        while let Some(&(until, token)) = self.lingering.front()
+            && let is_too_many = self.lingering.len() > MAX_LINGERING
+            && (until <= now || is_too_many)
         {
             self.lingering.pop_front();
+            let Some(&Lingering { ends, heard_at, time }) = self.ended.get(&token) else { continue };
+            let until = heard_at + time;
+            if until > now && !is_too_many {
+                self.lingering.push_back((until, token));
+                continue;
+            }
+            self.ended.remove(&token);
             if self.flows.get(&ends) == Some(&token) {
                 self.flows.remove(&ends);
             }
+        }
+    }
+
+    /// A packet of a connection that has ended passes, one way or the other.
+    fn note_lingering(&mut self, token: u64, now: Instant) {
+        if let Some(lingering) = self.ended.get_mut(&token) {
+            lingering.heard_at = now;
+        }
+    }
+
+    /// Gives up a connection that is being made.
+    fn give_up(&mut self, token: u64, site: &mut Site, now: Instant) {
+        if let Some(gone) = self.remove(token, AFTER_RESET, now) {
+            reset(site, (gone.peer, gone.stream), now);
         }
     }
 
@@ -222,7 +281,9 @@ impl Splits {
             StreamEvent::Answered(outcome) => self.on_answer(token, outcome, site, now),
             StreamEvent::Readable | StreamEvent::Writable => self.note_due(token),
             StreamEvent::Reset => {
-                if let Some(Stage::Stands(socket)) = self.remove(token, now).map(|gone| gone.stage) {
+                if let Some(Stage::Stands(socket)) =
+                    self.remove(token, AFTER_RESET, now).map(|gone| gone.stage)
+                {
                     stack::reset(socket);
                 }
             }
@@ -262,7 +323,7 @@ impl Splits {
         };
         let token = self.insert(Connection::new(peer, stream, opening, Stage::Called(socket)), now);
         if self.listen_to(token, Wants { data: false, room: true }, poller).is_err() {
-            self.remove(token, now);
+            self.remove(token, AFTER_RESET, now);
             answer(site, (peer, stream), StreamOutcome::Full, now);
         }
     }
@@ -325,10 +386,12 @@ impl Splits {
     }
 
     /// Forgets a connection; the stack goes on answering what its host sends again.
-    fn remove(&mut self, token: u64, now: Instant) -> Option<Connection> {
+    fn remove(&mut self, token: u64, time: Duration, now: Instant) -> Option<Connection> {
         let connection = self.forget(token)?;
-        self.flows.insert(connection.ends(), token);
-        self.lingering.push_back((now + LINGERING, connection.ends(), token));
+        let ends = connection.ends();
+        self.flows.insert(ends, token);
+        self.ended.insert(token, Lingering { ends, heard_at: now, time });
+        self.lingering.push_back((now + AFTER_RESET, token));
         Some(connection)
     }
 
@@ -346,6 +409,7 @@ impl Splits {
     /// Does all that is due: packets to and from the stack, new connections, and bytes between sockets and streams.
     pub(super) fn turn(&mut self, site: &mut Site, interface: &mut Interface, poller: &Poller, now: Instant) {
         self.give_up_overdue(site, now);
+        self.forget_lingering(now);
         if !self.into.is_empty() {
             self.stack.tun().send(&mut self.into, site.pool(), false);
         }
@@ -358,7 +422,7 @@ impl Splits {
         }
         self.served = due;
         if mem::take(&mut self.device_due) {
-            self.read(site);
+            self.read(site, now);
         }
         if !self.out.is_empty() {
             interface.give(&mut self.out, site);
@@ -366,7 +430,7 @@ impl Splits {
     }
 
     /// Reads what the stack sends to hosts, and drops what is of no connection: the kernel announces itself on any device.
-    fn read(&mut self, site: &mut Site) {
+    fn read(&mut self, site: &mut Site, now: Instant) {
         let known = self.out.len();
         for _ in 0..READS {
             match self.stack.tun().try_recv(site.pool(), &mut self.out) {
@@ -378,9 +442,13 @@ impl Splits {
                 }
             }
         }
-        let flows = &self.flows;
-        let is_ours = |packet: &PacketBuf| {
-            tcp::ends(packet.packet()).is_some_and(|[from, to]| flows.contains_key(&[to, from]))
+        let (flows, ended) = (&self.flows, &mut self.ended);
+        let mut is_ours = |packet: &PacketBuf| {
+            let token = tcp::ends(packet.packet()).and_then(|[from, to]| flows.get(&[to, from]));
+            if let Some(lingering) = token.and_then(|token| ended.get_mut(token)) {
+                lingering.heard_at = now;
+            }
+            token.is_some()
         };
         for foreign in self.out.extract_if(known.., |packet| !is_ours(packet)) {
             site.recycle(foreign);
@@ -406,11 +474,9 @@ impl Splits {
                 continue;
             };
             connection.stage = Stage::Stands(stream);
-            let key = (connection.peer, connection.stream);
             self.stack.unlisten(server.port());
             if self.listen_to(token, Wants { data: true, room: false }, poller).is_err() {
-                self.remove(token, now);
-                reset(site, key, now);
+                self.give_up(token, site, now);
                 continue;
             }
             // Its server may have sent something before.
@@ -424,9 +490,7 @@ impl Splits {
         let is_answered = |(_, connection): &(&u64, &Connection)| matches!(connection.stage, Stage::Answered);
         let answered: Vec<_> = self.connections.iter().filter(is_answered).map(|(token, _)| *token).collect();
         for token in answered {
-            if let Some(gone) = self.remove(token, now) {
-                reset(site, (gone.peer, gone.stream), now);
-            }
+            self.give_up(token, site, now);
         }
     }
 
@@ -436,23 +500,26 @@ impl Splits {
             && until <= now
         {
             self.pending.pop_front();
-            if self.connections.get(&token).is_some_and(Connection::is_pending)
-                && let Some(gone) = self.remove(token, now)
-            {
-                reset(site, (gone.peer, gone.stream), now);
+            if self.connections.get(&token).is_some_and(Connection::is_pending) {
+                self.give_up(token, site, now);
             }
         }
     }
 
     /// Resets all connections, so that no host waits in vain, and gives hosts the segments that say so.
-    pub(super) fn end(&mut self, site: &mut Site, interface: &mut Interface) {
+    pub(super) fn end(&mut self, site: &mut Site, interface: &mut Interface, now: Instant) {
         for (_, connection) in self.connections.drain() {
             if let Stage::Stands(socket) | Stage::Called(socket) = connection.stage {
                 stack::reset(socket);
             }
         }
-        self.read(site);
-        interface.give(&mut self.out, site);
+        loop {
+            self.read(site, now);
+            if self.out.is_empty() {
+                return;
+            }
+            interface.give(&mut self.out, site);
+        }
     }
 }
 

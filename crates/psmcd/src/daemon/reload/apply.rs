@@ -31,6 +31,14 @@ impl Control {
     /// Applies another configuration, all of it or, if it does not agree with what was added while the site runs, nothing.
     pub(super) async fn apply(&mut self, config: Config) -> Result<ReloadReport, Refusal> {
         self.check_added_peers(&config)?;
+        let treatments = config.peers.iter().map(|peer| peer.treatment).chain([config.site.treatment]);
+        let ends_tcp =
+            splits_any(&config.site.classes) || treatments.into_iter().any(|one| one.tcp == Tcp::Split);
+        match self.end_tcp_if(ends_tcp).await {
+            // The tunnel goes on as it is.
+            Err(error @ DaemonError::Stack(_)) => return Err(Refusal::of(&error)),
+            other => other?,
+        }
         let mut report =
             ReloadReport { restart: needs_restart(&self.site, &config.site), ..ReloadReport::default() };
         let relays = changed_relays((self.relays.known(), self.relays.tunnel_ends()), &config);
@@ -85,7 +93,6 @@ impl Control {
             is_changed
         };
         if note("classes", self.site.classes != now.classes) {
-            self.end_tcp_if(splits_any(&now.classes)).await?;
             let classes = classes(&now.classes);
             self.plane.post(move |plane| plane.site.set_classes(classes)).await?;
         }
@@ -221,9 +228,6 @@ impl Control {
         if before.treatment.scheduler != peer.config.treatment.scheduler {
             peer.by_hand.scheduler = None;
         }
-        let splits = peer.config.treatment.tcp == Tcp::Split;
-        self.end_tcp_if(splits).await?;
-        let peer = &mut self.peers[index];
         if !settings.is_empty() {
             report.changes.push(format!("peer {}: {}", peer.config.name, settings.join(", ")));
             let mut engine = peer_config(&peer.config, self.identity.public());

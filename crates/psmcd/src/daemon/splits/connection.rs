@@ -44,6 +44,8 @@ pub(super) struct Connection {
     /// What the poller tells of its socket, and what it should.
     pub(super) wants: Wants,
     pub(super) wanted: Wants,
+    /// Whether the poller has its socket, once it was given it.
+    pub(super) is_watched: bool,
     /// Whether it is among those with something to do.
     pub(super) is_due: bool,
     /// Whether the host sends no more, and was told that nobody sends to it any more.
@@ -56,7 +58,19 @@ impl Connection {
         let is_near = matches!(stage, Stage::Asked(_));
         let wants = Wants { data: true, room: false };
         let (is_due, is_read, is_written) = (false, false, false);
-        Self { peer, stream, opening, stage, is_near, wants, wanted: wants, is_due, is_read, is_written }
+        Self {
+            peer,
+            stream,
+            opening,
+            stage,
+            is_near,
+            wants,
+            wanted: wants,
+            is_watched: true,
+            is_due,
+            is_read,
+            is_written,
+        }
     }
 
     /// The ends of packets that the host at this side sends.

@@ -2,6 +2,7 @@
 
 use std::array;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::mem;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -14,7 +15,7 @@ use psmc_wire::frame::StreamOutcome;
 use psmc_wire::{PacketBuf, StreamId};
 
 use super::connection::{Connection, Stage};
-use super::{Splits, answer, outcome_of, reset};
+use super::{AFTER_RESET, LINGERING, Splits, answer, outcome_of, reset};
 
 /// Buffers that one call reads into, and pieces that one call writes.
 const READ_AT_ONCE: usize = 32;
@@ -48,7 +49,7 @@ impl Splits {
                     answer(site, key, StreamOutcome::Open, now);
                 }
                 Err(error) => {
-                    self.remove(token, now);
+                    self.remove(token, AFTER_RESET, now);
                     return answer(site, key, outcome_of(&error), now);
                 }
             }
@@ -61,9 +62,9 @@ impl Splits {
                     self.due.push(token);
                 }
             }
-            Ok(Pumped::Ended) => drop(self.remove(token, now)),
+            Ok(Pumped::Ended) => drop(self.remove(token, LINGERING, now)),
             Ok(Pumped::Broken) | Err(_) => {
-                self.remove(token, now);
+                self.remove(token, AFTER_RESET, now);
                 reset(site, key, now);
             }
         }
@@ -73,18 +74,27 @@ impl Splits {
 impl Connection {
     /// The server has answered.
     fn stand(&mut self) {
-        if let Stage::Called(socket) = std::mem::replace(&mut self.stage, Stage::Over) {
+        if let Stage::Called(socket) = mem::replace(&mut self.stage, Stage::Over) {
             self.stage = Stage::Stands(socket);
         }
     }
 
     /// Has the poller tell what is wanted of the socket now.
     fn register(&mut self, token: u64, poller: &Poller) -> io::Result<()> {
-        if self.wants == self.wanted {
+        // Once both sides have shut a connection, the poller tells of that for ever (EPOLLHUP), even to who wants nothing.
+        let is_watched = self.wanted.data || self.wanted.room || !self.is_written;
+        if (self.wants, self.is_watched) == (self.wanted, is_watched) {
             return Ok(());
         }
         self.wants = self.wanted;
+        let was_watched = mem::replace(&mut self.is_watched, is_watched);
         let Some(socket) = self.stage.socket() else { return Ok(()) };
+        if !is_watched {
+            return poller.remove(socket.as_fd());
+        }
+        if !was_watched {
+            poller.add(socket.as_fd(), token)?;
+        }
         poller.set_wants(socket.as_fd(), token, self.wants)
     }
 

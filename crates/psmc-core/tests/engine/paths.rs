@@ -579,8 +579,6 @@ fn regression_a_link_that_becomes_slow_is_not_taken_for_dead() {
 fn ids_of_paths_are_used_again_under_other_keys() {
     let mut world = World::connected(vec![Link::new(10), Link::new(10)], SchedulerKind::Earliest);
     let config = |name: String| PathConfig { name, ..path_config(1) };
-    // Nobody need hear of all these.
-    world.links[1].passes = [false; 2];
     let mut opened = 0;
     while opened < 1 << 15 {
         for _ in 0..120 {
@@ -596,7 +594,6 @@ fn ids_of_paths_are_used_again_under_other_keys() {
             forgotten(&world)
         }));
     }
-    world.links[1].passes = [true; 2];
     let again = world.add_path(config("again".to_owned())).expect("there are ids");
     assert!(again.0 < 1000, "{again:?}");
     world.run_for(Duration::from_secs(1));

@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use psmc_core::{PeerId, Site, StreamEvent};
+use psmc_core::{PeerId, Site, StreamEvent, StreamHandle};
 use psmc_net::poller::{Poller, Wants};
 use psmc_net::stack::{self, Accepted, ConnectError, Stack, StackConfig};
 use psmc_service::daemon::SystemError;
@@ -81,7 +81,7 @@ pub(super) struct Splits {
     connections: HashMap<u64, Connection>,
     /// By the ends of the packets that the host at this side sends.
     flows: HashMap<Ends, u64>,
-    streams: HashMap<(PeerId, StreamId), u64>,
+    streams: HashMap<Key, u64>,
     next: u64,
     /// When each of those that are being made will have taken too long.
     pending: VecDeque<(Instant, u64)>,
@@ -227,7 +227,6 @@ impl Splits {
             self.swept_at = Some(now);
             self.pending.retain(|(_, token)| self.connections.get(token).is_some_and(Connection::is_pending));
         }
-        self.forget_lingering(now);
         self.pending.len() < MAX_PENDING
     }
 
@@ -267,7 +266,7 @@ impl Splits {
     /// Something has happened to a stream.
     pub(super) fn on_event(
         &mut self,
-        (peer, stream): (PeerId, StreamId),
+        (peer, stream): Key,
         event: StreamEvent,
         site: &mut Site,
         poller: &Poller,
@@ -546,20 +545,22 @@ impl Control {
     }
 }
 
+/// A stream and the peer to whom it leads.
+type Key = (PeerId, StreamId);
+
+fn stream_of(site: &mut Site, (peer, stream): Key) -> Option<StreamHandle<'_>> {
+    site.peer(peer).ok()?.stream(stream).ok()
+}
+
 /// Says what has become of a connection that a peer wants.
-pub(super) fn answer(
-    site: &mut Site,
-    (peer, stream): (PeerId, StreamId),
-    outcome: StreamOutcome,
-    now: Instant,
-) {
-    if let Some(stream) = site.peer(peer).ok().and_then(|peer| peer.stream(stream).ok()) {
+pub(super) fn answer(site: &mut Site, key: Key, outcome: StreamOutcome, now: Instant) {
+    if let Some(stream) = stream_of(site, key) {
         stream.answer(outcome, now);
     }
 }
 
-fn reset(site: &mut Site, (peer, stream): (PeerId, StreamId), now: Instant) {
-    if let Some(stream) = site.peer(peer).ok().and_then(|peer| peer.stream(stream).ok()) {
+fn reset(site: &mut Site, key: Key, now: Instant) {
+    if let Some(stream) = stream_of(site, key) {
         stream.reset(now);
     }
 }

@@ -7,15 +7,15 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use psmc_core::{PeerId, Site, StreamHandle};
+use psmc_core::Site;
 use psmc_net::poller::{Poller, Wants};
 use psmc_net::stack;
+use psmc_wire::PacketBuf;
 use psmc_wire::buf::HEADROOM;
 use psmc_wire::frame::StreamOutcome;
-use psmc_wire::{PacketBuf, StreamId};
 
 use super::connection::{Connection, Stage};
-use super::{AFTER_RESET, LINGERING, Splits, answer, outcome_of, reset};
+use super::{AFTER_RESET, Key, LINGERING, Splits, answer, outcome_of, reset, stream_of};
 
 /// Buffers that one call reads into, and pieces that one call writes.
 const READ_AT_ONCE: usize = 32;
@@ -147,17 +147,8 @@ enum Moved {
     Gone,
 }
 
-fn stream_of(site: &mut Site, (peer, stream): (PeerId, StreamId)) -> Option<StreamHandle<'_>> {
-    site.peer(peer).ok()?.stream(stream).ok()
-}
-
 /// Gives a host what has come for it.
-fn write(
-    mut socket: &TcpStream,
-    site: &mut Site,
-    key: (PeerId, StreamId),
-    now: Instant,
-) -> io::Result<Moved> {
+fn write(mut socket: &TcpStream, site: &mut Site, key: Key, now: Instant) -> io::Result<Moved> {
     for _ in 0..TURNS {
         let Some(mut stream) = stream_of(site, key) else { return Ok(Moved::Gone) };
         let mut pieces = [IoSlice::new(&[]); WRITTEN_AT_ONCE];
@@ -188,7 +179,7 @@ fn read(
     mut socket: &TcpStream,
     buffers: &mut Vec<PacketBuf>,
     site: &mut Site,
-    key: (PeerId, StreamId),
+    key: Key,
     now: Instant,
 ) -> io::Result<Moved> {
     for _ in 0..TURNS {

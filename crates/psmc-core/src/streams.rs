@@ -66,6 +66,11 @@ struct Stream {
     awaits_room: bool,
     /// Whether the driver knows that nothing more comes.
     end_is_taken: bool,
+    since: Instant,
+    /// How long after that the first byte has come.
+    first_byte: Option<Duration>,
+    /// Bytes that have left once more.
+    resent: u64,
 }
 
 /// Where packets of a stream belong in the queue.
@@ -91,6 +96,8 @@ pub struct StreamStatus {
     pub id: StreamId,
     /// What it carries.
     pub opening: StreamOpening,
+    /// Whether this site has opened it.
+    pub is_from_here: bool,
     /// Whether the connection stands at both ends.
     pub stands: bool,
     /// Bytes that have left.
@@ -103,6 +110,12 @@ pub struct StreamStatus {
     pub held: u64,
     /// How many bytes beyond what was taken the peer may send.
     pub window: u64,
+    /// Bytes that have left once more, since they seemed to be lost.
+    pub resent: u64,
+    /// When it was opened.
+    pub since: Instant,
+    /// How long after that the first byte of the peer has come.
+    pub first_byte: Option<Duration>,
 }
 
 /// What streams of a session have done.
@@ -118,8 +131,14 @@ pub struct StreamCounters {
     pub reset: u64,
     /// Bytes sent.
     pub tx_bytes: u64,
+    /// Bytes that were sent once more, since they seemed to be lost.
+    pub resent_bytes: u64,
     /// Bytes taken.
     pub rx_bytes: u64,
+    /// Streams that this site has opened and of which a byte has come.
+    pub answered: u64,
+    /// How long these took together, from their opening to that byte.
+    pub answer_time: Duration,
 }
 
 /// All streams to a peer.
@@ -174,13 +193,18 @@ impl Streams {
     }
 
     /// Begins a stream of this site's. Returns its id and how much the peer may send at first; `None` if there are too many.
-    pub(crate) fn open(&mut self, opening: StreamOpening, lot: Lot) -> Option<(StreamId, u32)> {
+    pub(crate) fn open(&mut self, opening: StreamOpening, lot: Lot, now: Instant) -> Option<(StreamId, u32)> {
         let id = StreamId(self.next_id);
         let next = self.next_id.checked_add(2)?;
-        let window = self.insert(id, opening, lot)?;
+        let window = self.insert(id, opening, lot, now)?;
         self.next_id = next;
         self.counters.opened += 1;
         Some((id, window))
+    }
+
+    /// Whether this site gives such ids.
+    fn is_own(&self, id: StreamId) -> bool {
+        id.0 % 2 == self.next_id % 2
     }
 
     /// Whether a stream of this id may be opened by the peer: it is its own to give, and new.
@@ -204,8 +228,15 @@ impl Streams {
     }
 
     /// Begins a stream that the peer has opened; it has room for `credit` bytes. Says whether there is room for it.
-    pub(crate) fn accept(&mut self, id: StreamId, credit: u32, opening: StreamOpening, lot: Lot) -> bool {
-        let is_taken = self.insert(id, opening, lot).is_some();
+    pub(crate) fn accept(
+        &mut self,
+        id: StreamId,
+        credit: u32,
+        opening: StreamOpening,
+        lot: Lot,
+        now: Instant,
+    ) -> bool {
+        let is_taken = self.insert(id, opening, lot, now).is_some();
         if let Some(stream) = self.list.get_mut(&id).filter(|_| is_taken) {
             stream.outgoing.set_first_limit(credit);
             self.counters.accepted += 1;
@@ -213,7 +244,7 @@ impl Streams {
         is_taken
     }
 
-    fn insert(&mut self, id: StreamId, opening: StreamOpening, lot: Lot) -> Option<u32> {
+    fn insert(&mut self, id: StreamId, opening: StreamOpening, lot: Lot, now: Instant) -> Option<u32> {
         if self.list.len() >= MAX_STREAMS {
             return None;
         }
@@ -229,6 +260,9 @@ impl Streams {
             told: false,
             awaits_room: false,
             end_is_taken: false,
+            since: now,
+            first_byte: None,
+            resent: 0,
         };
         self.promised += u64::from(window);
         self.list.insert(id, stream);
@@ -270,12 +304,12 @@ impl Streams {
         room
     }
 
-    /// Appends bytes to a stream.
-    pub(crate) fn write(&mut self, id: StreamId, bytes: PacketBuf, pool: &mut BufPool) {
+    /// Appends bytes to a stream; buffers that wait for paths may be joined until they have `most` bytes.
+    pub(crate) fn write(&mut self, id: StreamId, bytes: PacketBuf, most: usize, pool: &mut BufPool) {
         match self.list.get_mut(&id) {
             Some(stream) => {
                 let before = stream.outgoing.waiting();
-                stream.outgoing.push(bytes, pool);
+                stream.outgoing.push(bytes, most, pool);
                 self.waiting += stream.outgoing.waiting() - before;
             }
             None => pool.put(bytes),
@@ -309,14 +343,31 @@ impl Streams {
         has_room
     }
 
+    /// A part of a stream leaves once more.
+    pub(crate) fn on_resent(&mut self, id: StreamId, bytes: usize) {
+        self.counters.resent_bytes += bytes as u64;
+        if let Some(stream) = self.list.get_mut(&id) {
+            stream.resent += bytes as u64;
+        }
+    }
+
     /// Bytes of a stream that could leave, beyond what waits in the queue.
     pub(crate) fn backlog(&self, id: StreamId) -> usize {
         self.list.get(&id).map_or(0, |stream| stream.outgoing.sendable())
     }
 
     /// Takes bytes that have come.
-    pub(crate) fn on_bytes(&mut self, frame: &StreamFrame<'_>, pool: &mut BufPool) -> Taken {
+    pub(crate) fn on_bytes(&mut self, frame: &StreamFrame<'_>, pool: &mut BufPool, now: Instant) -> Taken {
+        let is_own = self.is_own(frame.id);
         let Some(stream) = self.list.get_mut(&frame.id) else { return Taken::Quietly };
+        if stream.first_byte.is_none() && !frame.bytes.is_empty() {
+            let time = now.saturating_duration_since(stream.since);
+            stream.first_byte = Some(time);
+            if is_own {
+                self.counters.answered += 1;
+                self.counters.answer_time += time;
+            }
+        }
         match stream.incoming.insert(frame, pool) {
             Ok(true) if !std::mem::replace(&mut stream.told, true) => Taken::Readable,
             Ok(_) => Taken::Quietly,
@@ -398,12 +449,16 @@ impl Streams {
         self.list.iter().map(|(&id, stream)| StreamStatus {
             id,
             opening: stream.opening,
+            is_from_here: self.is_own(id),
             stands: stream.stands,
             sent: stream.outgoing.sent(),
             received: stream.incoming.received(),
             waiting: stream.outgoing.waiting() as u64,
             held: stream.incoming.held(),
             window: stream.incoming.window(),
+            resent: stream.resent,
+            since: stream.since,
+            first_byte: stream.first_byte,
         })
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use psmc_wire::control::{Limits, Message, Probe, Tier};
 use psmc_wire::counts::Counts;
-use psmc_wire::frame::{DATA_OVERHEAD, PathUse, STREAM_OVERHEAD, StreamOpening, StreamOutcome};
+use psmc_wire::frame::{PathUse, StreamOpening, StreamOutcome};
 use psmc_wire::{BufPool, PacketBuf, PathId, StreamId};
 
 use super::{PathError, Session, StreamError};
@@ -173,9 +173,7 @@ impl StreamHandle<'_> {
     /// How many bytes a buffer should have, so that it fills a datagram.
     #[must_use]
     pub fn chunk(&self) -> usize {
-        let room = self.session.least_room().unwrap_or_default();
-        let least = usize::from(self.shared.mtu) / 2;
-        room.saturating_sub(STREAM_OVERHEAD - DATA_OVERHEAD).clamp(least, self.shared.pool.packet_capacity())
+        self.session.stream_chunk(self.shared)
     }
 
     /// The pool from which buffers for [`write`](Self::write) should come.

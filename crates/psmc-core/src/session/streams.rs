@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use psmc_wire::control::CloseReason;
-use psmc_wire::frame::{StreamControl, StreamFrame, StreamOpening, StreamOutcome};
+use psmc_wire::frame::{
+    DATA_OVERHEAD, STREAM_OVERHEAD, StreamControl, StreamFrame, StreamOpening, StreamOutcome,
+};
 use psmc_wire::{FlowSeq, PacketBuf, StreamId};
 use thiserror::Error;
 
@@ -64,7 +66,7 @@ impl Session {
             return Err(StreamError::Unsupported);
         }
         let lot = lot(&opening, false, shared);
-        let (id, credit) = self.streams.open(opening, lot).ok_or(StreamError::TooMany)?;
+        let (id, credit) = self.streams.open(opening, lot, now).ok_or(StreamError::TooMany)?;
         self.say(&StreamControl::Open { id, credit, opening }, shared, now);
         Ok(id)
     }
@@ -89,10 +91,19 @@ impl Session {
         self.feed(id, shared, now);
     }
 
+    /// How many bytes of a stream fill a datagram.
+    pub(super) fn stream_chunk(&self, shared: &Shared) -> usize {
+        let room = self.least_room().unwrap_or_default();
+        let least = usize::from(shared.mtu) / 2;
+        room.saturating_sub(STREAM_OVERHEAD - DATA_OVERHEAD).clamp(least, shared.pool.packet_capacity())
+    }
+
     /// Appends bytes to a stream.
     pub(super) fn write_stream(&mut self, id: StreamId, bytes: PacketBuf, shared: &mut Shared, now: Instant) {
         self.last_traffic = Some(now);
-        self.streams.write(id, bytes, &mut shared.pool);
+        let is_short = 2 * bytes.len() < shared.pool.packet_capacity();
+        let most = if is_short { self.stream_chunk(shared) } else { 0 };
+        self.streams.write(id, bytes, most, &mut shared.pool);
         self.feed(id, shared, now);
     }
 
@@ -146,14 +157,15 @@ impl Session {
         }
         // It has no place in the order of a bucket, and has been on a path from now on.
         let is_new = queued.seq.replace(FlowSeq::default()).is_none();
-        if let Role::Stream(part) = queued.role
-            && is_new
-        {
-            if self.streams.on_left(part.id) {
-                self.tell(part.id, StreamEvent::Writable, shared);
-            }
-            self.feed(part.id, shared, now);
+        let Role::Stream(part) = queued.role else { return true };
+        if !is_new {
+            self.streams.on_resent(part.id, queued.packet.len());
+            return true;
         }
+        if self.streams.on_left(part.id) {
+            self.tell(part.id, StreamEvent::Writable, shared);
+        }
+        self.feed(part.id, shared, now);
         true
     }
 
@@ -178,7 +190,7 @@ impl Session {
     /// The peer has sent bytes of a stream.
     pub(super) fn on_stream(&mut self, frame: &StreamFrame<'_>, shared: &mut Shared, now: Instant) {
         self.last_traffic = Some(now);
-        match self.streams.on_bytes(frame, &mut shared.pool) {
+        match self.streams.on_bytes(frame, &mut shared.pool, now) {
             Taken::Quietly => {}
             Taken::Readable => self.tell(frame.id, StreamEvent::Readable, shared),
             Taken::Broken => {
@@ -240,7 +252,7 @@ impl Session {
         let is_foreign = !shared.routes.may_be_from(opening.client.ip(), self.peer);
         let outcome = if is_foreign || !self.takes_streams(shared) {
             StreamOutcome::Prohibited
-        } else if self.streams.accept(id, credit, opening, lot(&opening, true, shared)) {
+        } else if self.streams.accept(id, credit, opening, lot(&opening, true, shared), now) {
             self.tell(id, StreamEvent::Opened(opening), shared);
             return Ok(());
         } else {

@@ -34,13 +34,19 @@ pub(super) struct Chunk {
 }
 
 impl Outgoing {
-    /// Appends bytes; nothing behind the end.
-    pub(super) fn push(&mut self, bytes: PacketBuf, pool: &mut BufPool) {
+    /// Appends bytes; nothing behind the end. They join those before them if both have `most` bytes together at the most: who writes
+    /// few bytes at a time while they have to wait does not fill the memory with buffers.
+    pub(super) fn push(&mut self, bytes: PacketBuf, most: usize, pool: &mut BufPool) {
         if bytes.is_empty() || self.fin != Fin::Open {
             return pool.put(bytes);
         }
         self.bytes += bytes.len();
-        self.waiting.push_back(bytes);
+        let last = self.waiting.back_mut().filter(|last| last.len() + bytes.len() <= most);
+        if last.is_some_and(|last| last.extend(bytes.packet())) {
+            pool.put(bytes);
+        } else {
+            self.waiting.push_back(bytes);
+        }
     }
 
     /// Nothing follows what was appended.

@@ -65,6 +65,7 @@ proptest! {
     #[test]
     fn what_is_written_leaves_as_far_as_there_is_room(
         writes in proptest::collection::vec(1usize..1400, 1..30),
+        most in prop_oneof![Just(0), 1usize..1500],
         limits in proptest::collection::vec(0u32..40_000, 0..20),
     ) {
         let (mut pool, mut outgoing) = (pool(), Outgoing::default());
@@ -74,7 +75,7 @@ proptest! {
             let mut bytes = pool.take();
             bytes.fill(&whole[from..from + len]);
             from += len;
-            outgoing.push(bytes, &mut pool);
+            outgoing.push(bytes, most, &mut pool);
         }
         outgoing.finish();
         let (mut left, mut room, mut ends) = (Vec::new(), 0, 0);
@@ -91,6 +92,49 @@ proptest! {
         prop_assert!(outgoing.has_ended() && outgoing.waiting() == 0);
         prop_assert_eq!((left, ends), (whole, 1));
     }
+}
+
+#[test]
+fn short_writes_that_wait_share_buffers() {
+    let (mut pool, mut outgoing) = (pool(), Outgoing::default());
+    for byte in 0..=255 {
+        let mut bytes = pool.take();
+        bytes.fill(&[byte; 10]);
+        outgoing.push(bytes, 1000, &mut pool);
+    }
+    outgoing.raise_limit(1 << 20);
+    let lens: Vec<_> =
+        std::iter::from_fn(|| outgoing.take(&mut pool)).map(|chunk| chunk.bytes.len()).collect();
+    assert_eq!(lens, [1000, 1000, 560]);
+}
+
+/// Frames have the low 32 bits of an offset only.
+#[test]
+fn a_stream_is_longer_than_an_offset_of_a_frame() {
+    const CHUNK: usize = 60_000;
+    let (mut pool, mut outgoing, mut incoming) =
+        (BufPool::new(CHUNK, 4), Outgoing::default(), Incoming::new(1 << 20));
+    outgoing.set_first_limit(1 << 20);
+    let (mut now, mut at) = (Instant::now(), 0u64);
+    while at < 3 << 31 {
+        let mut bytes = pool.take();
+        bytes.fill(&[0; CHUNK]);
+        bytes.packet_mut()[..8].copy_from_slice(&at.to_be_bytes());
+        outgoing.push(bytes, 0, &mut pool);
+        let chunk = outgoing.take(&mut pool).expect("there is room");
+        assert_eq!(chunk.offset, at);
+        let low = u32::try_from(at % (1 << 32)).expect("32 bits");
+        assert_eq!(incoming.insert(&frame(low, chunk.bytes.packet(), false), &mut pool), Ok(true));
+        pool.put(chunk.bytes);
+        assert_eq!(incoming.chunks().next().map(|bytes| &bytes[..8]), Some(&at.to_be_bytes()[..]));
+        incoming.consume(CHUNK, &mut pool);
+        now += ROUND_TRIP;
+        if let Some(limit) = incoming.take_limit(ROUND_TRIP, 0, now) {
+            outgoing.raise_limit(u32::try_from(limit % (1 << 32)).expect("32 bits"));
+        }
+        at += CHUNK as u64;
+    }
+    assert_eq!(incoming.received(), at);
 }
 
 #[test]

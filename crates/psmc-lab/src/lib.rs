@@ -46,6 +46,9 @@ pub mod headers {
     /// (`docs/PROTOCOL.md`, 5.6).
     pub const TUNNEL: u32 = 67;
 
+    /// What the tunnel puts around bytes of a connection that the sites end, which has no headers of its own inside (6.9 there).
+    pub const STREAM: u32 = 69;
+
     /// Headers of IP, and of TCP with timestamps (RFC 7323).
     pub const TCP: u32 = 20 + 32;
 

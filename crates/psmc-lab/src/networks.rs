@@ -55,6 +55,8 @@ pub(crate) enum Source {
 pub(crate) enum Flow {
     /// As much as one connection of TCP carries.
     Tcp(Inner),
+    /// The same, of a connection that the sites end.
+    Split(Inner),
     /// UDP as fast as all links together.
     Flood,
 }
@@ -75,9 +77,11 @@ impl Plan {
     pub(crate) fn scenarios(&self) -> usize {
         let each = match (&self.source, self.flow) {
             (_, Flow::Flood) => 1,
-            (Source::Drawn { .. }, Flow::Tcp(_)) => 2,
-            (Source::Driven { drive, .. }, Flow::Tcp(_)) => 2 + drive.links.len(),
+            (Source::Drawn { .. }, _) => 2,
+            (Source::Driven { drive, .. }, _) => 2 + drive.links.len(),
         };
+        // A connection that is ended has a flood beside it.
+        let each = each + usize::from(self.flow.is_split());
         each * self.numbers().len()
     }
 
@@ -119,7 +123,14 @@ impl Plan {
                 format!("windows of {} over {}", drive.name, drive.links.join(", "))
             }
         };
-        Record { source, flow: self.flow.name().to_owned(), seconds: self.seconds, real, networks }
+        Record {
+            source,
+            flow: self.flow.name().to_owned(),
+            split: self.flow.is_split(),
+            seconds: self.seconds,
+            real,
+            networks,
+        }
     }
 
     fn measure(&self, number: u32, runner: &mut dyn Runner, keep: Option<&Path>) -> Option<Entry> {
@@ -147,6 +158,9 @@ impl Plan {
         let mut trials = vec![trial(Way::Tunnel, network, "tunnel")];
         if self.flow != Flow::Flood {
             trials.push(trial(Way::Alone, &network.best_alone(self.seconds), "alone"));
+        }
+        if self.flow.is_split() {
+            trials.push(trial(Way::Flood, network, "flood"));
         }
         Case {
             number: seed,

@@ -46,6 +46,9 @@ pub(super) struct Args {
     /// The congestion control of the flow
     #[arg(long, value_name = "NAME", default_value = "cubic")]
     inner: Inner,
+    /// End the connection of the flow at the sites, and measure a flood beside it
+    #[arg(long, conflicts_with = "flood")]
+    split: bool,
     /// How long each flow lasts; 10, or 20 of what was recorded
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: Option<u32>,
@@ -95,7 +98,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
 
 impl Args {
     fn plan(&self) -> Result<Plan, CliError> {
-        let flow = if self.flood { Flow::Flood } else { Flow::Tcp(self.inner) };
+        let flow = match (self.flood, self.split) {
+            (true, _) => Flow::Flood,
+            (_, true) => Flow::Split(self.inner),
+            _ => Flow::Tcp(self.inner),
+        };
         let Some(path) = &self.drive else {
             let seeds = self.seeds.iter().flat_map(|seeds| &seeds.0).copied().collect();
             let source = Source::Drawn { seeds, wider: self.wider };

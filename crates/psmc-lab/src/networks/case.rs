@@ -36,6 +36,8 @@ pub(super) struct Trial {
 pub(super) enum Way {
     /// The tunnel over all links.
     Tunnel,
+    /// The same, with a flood in the place of the flow.
+    Flood,
     /// A link by itself, without a tunnel.
     Alone,
     /// A link that has the rates of all of them, without a tunnel.
@@ -48,11 +50,12 @@ pub(super) fn scenario(name: &str, seed: u32, sections: &str, way: Way, flow: Tr
         "[scenario]\nname = \"{name}\"\nseed = {seed}\nduration = \"{}s\"\n\n",
         flow.seconds + LEAD_SECONDS + TAIL_SECONDS
     );
+    let flow = if way == Way::Flood { Traffic { flow: Flow::Flood, ..flow } } else { flow };
     let (tunnel, via) = match way {
-        Way::Tunnel => ("[[tunnel]]\nname = \"vpn\"\nbetween = [\"van\", \"hq\"]\n\n", "via = \"vpn\"\n"),
-        Way::Alone | Way::One => ("", ""),
+        Way::Tunnel | Way::Flood => (flow.flow.tunnel(), "via = \"vpn\"\n"),
+        Way::Alone | Way::One => (String::new(), ""),
     };
-    head + sections + tunnel + &flow.sections(via)
+    head + sections + &tunnel + &flow.sections(via)
 }
 
 /// The flow of a scenario, and pings beside it.
@@ -67,7 +70,9 @@ pub(super) struct Traffic {
 impl Traffic {
     fn sections(&self, via: &str) -> String {
         let kind = match self.flow {
-            Flow::Tcp(inner) => format!("kind = \"tcp\"\ncongestion_control = \"{}\"\n", inner.name()),
+            Flow::Tcp(inner) | Flow::Split(inner) => {
+                format!("kind = \"tcp\"\ncongestion_control = \"{}\"\n", inner.name())
+            }
             Flow::Flood => {
                 format!("kind = \"udp\"\nrate = \"{:.3}mbit\"\npayload = {FLOOD_PAYLOAD}\n", self.flood_mbps)
             }
@@ -85,15 +90,27 @@ impl Flow {
     /// As records have it.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Tcp(inner) => inner.name(),
+            Self::Tcp(inner) | Self::Split(inner) => inner.name(),
             Self::Flood => "flood",
         }
+    }
+
+    /// Whether the sites end it.
+    pub(super) fn is_split(self) -> bool {
+        matches!(self, Self::Split(_))
+    }
+
+    /// The tunnel that carries it.
+    fn tunnel(self) -> String {
+        let settings = if self.is_split() { "settings = { tcp = \"split\" }\n" } else { "" };
+        format!("[[tunnel]]\nname = \"vpn\"\nbetween = [\"van\", \"hq\"]\n{settings}\n")
     }
 
     /// The part of a full-size packet below the tunnel that is payload of the flow.
     pub(super) fn payload_share(self) -> f64 {
         match self {
             Self::Tcp(_) => f64::from(TCP_PAYLOAD - headers::TUNNEL) / f64::from(headers::PACKET),
+            Self::Split(_) => f64::from(headers::PACKET - headers::STREAM) / f64::from(headers::PACKET),
             Self::Flood => {
                 let packet = FLOOD_PAYLOAD + headers::UDP + headers::TUNNEL;
                 f64::from(FLOOD_PAYLOAD) / f64::from(packet)
@@ -137,6 +154,7 @@ impl Case {
             goodput_mbps: written(best(Way::Tunnel)??),
             alone_mbps: best(Way::Alone)?.map(written),
             one_mbps: best(Way::One)?.map(written),
+            flood_mbps: best(Way::Flood)?.map(written),
             sum_mbps: written(self.sum_mbps * flow.payload_share()),
             nearest_ms: self.nearest_ms,
             ping_p50_ms: pings.map(|pings| written(pings.p50_ms)),
@@ -181,6 +199,7 @@ mod tests {
     #[test]
     fn headers_are_counted() {
         assert_eq!(Flow::Tcp(Inner::Cubic).payload_share(), 1381.0 / 1500.0);
+        assert_eq!(Flow::Split(Inner::Cubic).payload_share(), 1431.0 / 1500.0);
         assert_eq!(Flow::Flood.payload_share(), 1350.0 / 1445.0);
         assert_eq!(share_inside(), 1381.0 / 1448.0);
     }

@@ -109,6 +109,9 @@ impl Drive {
             trials.extend(networks.iter().map(|network| (Way::Alone, vec![network], network.name.clone())));
             trials.push((Way::One, vec![&together], together.name.clone()));
         }
+        if flow.is_split() {
+            trials.push((Way::Flood, networks.iter().collect(), "flood".to_owned()));
+        }
         let trials = trials.into_iter().map(|(way, links, what)| {
             let sections =
                 links.iter().map(|link| link.section(traces.path())).collect::<io::Result<String>>()?;

@@ -17,6 +17,9 @@ pub(crate) struct Record {
     pub(super) source: String,
     /// `cubic`, `reno`, `bbr` or `flood`.
     pub(super) flow: String,
+    /// Whether the sites ended its connection.
+    #[serde(default)]
+    pub(super) split: bool,
     /// How long the flow lasted.
     pub(super) seconds: u32,
     /// Whether packets were real.
@@ -38,6 +41,9 @@ pub(crate) struct Entry {
     pub(super) alone_mbps: Option<f64>,
     /// Of the same flow over one link that has the rates of all, without a tunnel.
     pub(super) one_mbps: Option<f64>,
+    /// Of a flood through the tunnel, if the sites ended the connection of the flow.
+    #[serde(default)]
+    pub(super) flood_mbps: Option<f64>,
     /// What all links can carry through the tunnel.
     pub(super) sum_mbps: f64,
     /// The round trip of the nearest link.
@@ -94,7 +100,7 @@ impl Record {
         self.flow == Flow::Flood.name()
     }
 
-    /// What must be equal in records that are compared: whether packets are real need not.
+    /// What must be equal in records that are compared: whether packets are real, and who ends connections, need not.
     fn kind(&self) -> String {
         format!("{}: {}, {} s", self.source, self.flow, self.seconds)
     }
@@ -114,6 +120,11 @@ impl Entry {
     /// Of what it has over one link with the rates of all.
     pub(super) fn of_one(&self) -> Option<f64> {
         Some(ratio(self.goodput_mbps, self.one_mbps?))
+    }
+
+    /// Of what a flood has through the tunnel.
+    pub(super) fn of_flood(&self) -> Option<f64> {
+        Some(ratio(self.goodput_mbps, self.flood_mbps?))
     }
 
     /// Of what all links can carry through the tunnel.

@@ -66,14 +66,16 @@ impl Report<'_> {
     }
 
     fn bars(&self) -> Grid {
+        let Record { split, .. } = self.record;
         let of_goodput = if self.record.is_flood() { &OF_SUM } else { &OF_ALONE };
+        let of_flood = OF_FLOOD.iter().filter(|_| *split);
         let row = |(words, holds): &Bar| {
             let share = |record: &Record| Cell::fixed(percent(&record.networks, holds), 1);
             let before = self.other.map_or(Cell::Absent, |(_, other)| share(other));
             vec![Cell::text(*words), share(self.record), before]
         };
         Grid::new(&["what", "networks (%)", "before (%)"])
-            .with_rows(of_goodput.iter().chain(&OF_PINGS).map(row))
+            .with_rows(of_goodput.iter().chain(of_flood).chain(&OF_PINGS).map(row))
     }
 
     fn figure(&self) -> Figure {
@@ -103,8 +105,14 @@ impl Report<'_> {
 fn title(record: &Record) -> String {
     let what =
         if record.is_flood() { "a flood of UDP" } else { &format!("one flow of TCP ({})", record.flow) };
+    let ends = if record.split { ", ended at the sites," } else { "" };
     let how = if record.real { "real packets" } else { "simulated" };
-    format!("{}, {} of them: {what} for {} s, {how}", record.source, record.networks.len(), record.seconds)
+    format!(
+        "{}, {} of them: {what}{ends} for {} s, {how}",
+        record.source,
+        record.networks.len(),
+        record.seconds
+    )
 }
 
 /// The distributions of the ratios that there are, as far as the axis reaches.
@@ -157,9 +165,10 @@ fn cells(network: &Entry) -> Vec<Cell> {
 const GOODPUT_HEADER: ([&str; 7], [f64; 6]) =
     (["goodput", "1 %", "5 %", "10 %", "25 %", "50 %", "75 %"], [1.0, 5.0, 10.0, 25.0, 50.0, 75.0]);
 
-const GOODPUT: [(&str, Value); 4] = [
+const GOODPUT: [(&str, Value); 5] = [
     ("of the best link alone", Entry::of_alone),
     ("of the sum of the links", |network| Some(network.of_sum())),
+    ("of a flood", Entry::of_flood),
     ("of one link with all rates", Entry::of_one),
     ("gain over the best link alone", |network| network.one_mbps.and(network.gain())),
 ];
@@ -184,6 +193,9 @@ const OF_SUM: [Bar; 2] = [
     ("at least 0.88 of the sum", |network| network.of_sum() >= 0.88),
     ("at least 0.70 of the sum", |network| network.of_sum() >= 0.70),
 ];
+
+const OF_FLOOD: [Bar; 1] =
+    [("at least 0.93 of a flood", |network| network.of_flood().is_some_and(|ratio| ratio >= 0.93))];
 
 const OF_PINGS: [Bar; 1] =
     [("99 of 100 pings within 60 ms beyond the nearest link's round trip", |network| {

@@ -82,6 +82,8 @@ fn people_get_tables() {
     let (flow, flood) = (record(Flow::Tcp(Inner::Cubic), 28.0), record(Flow::Flood, 28.0));
     insta::assert_snapshot!(Report { record: &flow, other: None }.text());
     insta::assert_snapshot!(Report { record: &flood, other: None }.markdown());
+    let ended = record(Flow::Split(Inner::Cubic), 28.0);
+    insta::assert_snapshot!(Report { record: &ended, other: None }.text());
 }
 
 #[test]
@@ -142,17 +144,20 @@ fn the_plot_shows_both_ratios_of_both_builds() {
 #[test]
 fn the_user_can_see_what_is_run() {
     let scenarios = |flow: Flow| plan(flow).case(1, None).unwrap().trials;
-    for trial in scenarios(Flow::Tcp(Inner::Cubic)).iter().chain(&scenarios(Flow::Flood)) {
+    let all = [Flow::Tcp(Inner::Cubic), Flow::Split(Inner::Cubic), Flow::Flood].map(scenarios);
+    for trial in all.iter().flatten() {
         let scenario = Scenario::parse(&trial.scenario, Path::new("trial"));
         scenario.unwrap_or_else(|error| panic!("{}: {error}", trial.name));
     }
     insta::assert_snapshot!(scenarios(Flow::Tcp(Inner::Cubic))[1].scenario);
     insta::assert_snapshot!(scenarios(Flow::Flood)[0].scenario);
+    let [ended, _, flood] = &scenarios(Flow::Split(Inner::Cubic))[..] else { panic!("three ways") };
+    assert!(ended.scenario.contains("tcp = \"split\"") && !flood.scenario.contains("split"));
 }
 
 #[test]
 fn so_many_scenarios_are_run_as_were_announced() {
-    for flow in [Flow::Tcp(Inner::Cubic), Flow::Flood] {
+    for flow in [Flow::Tcp(Inner::Cubic), Flow::Split(Inner::Bbr), Flow::Flood] {
         let plan = plan(flow);
         let cases = plan.numbers().iter().map(|&seed| plan.case(seed, None).unwrap().trials.len());
         assert_eq!(cases.sum::<usize>(), plan.scenarios());

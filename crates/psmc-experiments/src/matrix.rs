@@ -8,6 +8,7 @@
 //! | sum | the two added up: nothing is measured for it |
 //! | MPTCP | both links, by MPTCP sockets |
 //! | PSMC | both links, by the tunnel |
+//! | ended | the same, the sites end TCP (`tcp = "split"`) |
 //! | of links, of better link | what PSMC gets of what the links can carry: nothing is measured for it |
 
 mod profile;
@@ -79,12 +80,16 @@ impl Plan {
 impl Matrix {
     /// For a terminal.
     pub(crate) fn text(&self) -> String {
-        format!("{}\n\n{}", row::caption(), row::grid(&self.rows).text())
+        let ended =
+            row::ended(&self.rows).map(|grid| format!("\n{}\n\n{}", row::ended_caption(), grid.text()));
+        format!("{}\n\n{}{}", row::caption(), row::grid(&self.rows).text(), ended.unwrap_or_default())
     }
 
     /// For a page.
     pub(crate) fn markdown(&self) -> String {
-        format!("{}:\n\n{}", row::caption(), row::grid(&self.rows).markdown())
+        let ended =
+            row::ended(&self.rows).map(|grid| format!("\n{}:\n\n{}", row::ended_caption(), grid.markdown()));
+        format!("{}:\n\n{}{}", row::caption(), row::grid(&self.rows).markdown(), ended.unwrap_or_default())
     }
 
     /// For programs.

@@ -78,7 +78,7 @@ impl Path {
 }
 
 /// From two lines as good as each other to two that are hard to use even by themselves.
-pub(crate) const PROFILES: [Profile; 10] = [
+pub(crate) const PROFILES: [Profile; 13] = [
     alike("baseline", Path::new(20, 50)),
     Profile { name: "rtt_40", paths: [Path::new(20, 50), Path::new(40, 50)] },
     Profile { name: "rtt_120", paths: [Path::new(20, 50), Path::new(120, 50)] },
@@ -95,6 +95,9 @@ pub(crate) const PROFILES: [Profile; 10] = [
         name: "congested",
         paths: [Path::new(50, 20).jitter(20).loss(2.0), Path::new(60, 15).jitter(25).loss(2.0)],
     },
+    Profile { name: "lte_sat", paths: [Path::new(35, 40).jitter(8), Path::new(55, 90).jitter(20).loss(1.0)] },
+    Profile { name: "far", paths: [Path::new(20, 50), Path::new(300, 50)] },
+    alike("wild", Path::new(20, 50).jitter(15)),
 ];
 
 const fn alike(name: &'static str, path: Path) -> Profile {
@@ -122,7 +125,10 @@ mod tests {
         bw_4to1 | 20 ms, 50 Mb/s | 20 ms, 12 Mb/s
         dual_lte | 30 ± 5 ms, 0.5 % loss, 40 Mb/s | 45 ± 8 ms, 0.5 % loss, 25 Mb/s
         fiber_lte | 8 ms, 300 Mb/s | 40 ± 8 ms, 0.5 % loss, 30 Mb/s
-        congested | 50 ± 20 ms, 2 % loss, 20 Mb/s | 60 ± 25 ms, 2 % loss, 15 Mb/s";
+        congested | 50 ± 20 ms, 2 % loss, 20 Mb/s | 60 ± 25 ms, 2 % loss, 15 Mb/s
+        lte_sat | 35 ± 8 ms, 40 Mb/s | 55 ± 20 ms, 1 % loss, 90 Mb/s
+        far | 20 ms, 50 Mb/s | 300 ms, 50 Mb/s
+        wild | 20 ± 15 ms, 50 Mb/s | 20 ± 15 ms, 50 Mb/s";
 
     fn words(path: Path) -> String {
         let jitter = if path.jitter_ms > 0 { format!(" ± {}", path.jitter_ms) } else { String::new() };

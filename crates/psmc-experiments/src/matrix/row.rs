@@ -19,6 +19,11 @@ pub(crate) struct Row {
     pub(crate) mptcp: Option<Spread>,
     pub(crate) psmc: Option<Spread>,
     pub(crate) pings: Option<Pings>,
+    /// Through the tunnel when its sites end TCP.
+    pub(crate) split: Option<Spread>,
+    pub(crate) split_pings: Option<Pings>,
+    /// UDP through the tunnel, on the same profile.
+    pub(crate) flood: Option<Spread>,
 }
 
 /// A part of what could be, and of how much of it is asked.
@@ -47,6 +52,10 @@ pub(crate) struct JsonRow {
     ping_idle_ms: Option<f64>,
     ping_p50_ms: Option<f64>,
     ping_p99_ms: Option<f64>,
+    split_mbps: Option<f64>,
+    split_of_udp_pct: Option<f64>,
+    split_ping_p50_ms: Option<f64>,
+    split_ping_p99_ms: Option<f64>,
 }
 
 impl Row {
@@ -55,6 +64,12 @@ impl Row {
         let belongs = |trial: &Trial| trial.profile.name == profile.name && trial.inner == inner;
         let of = |way: Way| outcomes.iter().filter(move |(trial, _)| belongs(trial) && trial.way == way);
         let goodput = |way: Way| Spread::of(of(way).map(|(_, outcome)| outcome.goodput_mbps));
+        let pings =
+            |way: Way| Pings::medians(&of(way).filter_map(|(_, outcome)| outcome.pings).collect::<Vec<_>>());
+        let is_flood = |trial: &Trial| {
+            (trial.profile.name, trial.inner, trial.way) == (profile.name, Inner::Udp, Way::Psmc)
+        };
+        let floods = outcomes.iter().filter(|(trial, _)| is_flood(trial));
         Self {
             profile: profile.name,
             inner,
@@ -62,9 +77,10 @@ impl Row {
             paths: [goodput(Way::PathA), goodput(Way::PathB)],
             mptcp: goodput(Way::Mptcp),
             psmc: goodput(Way::Psmc),
-            pings: Pings::medians(
-                &of(Way::Psmc).filter_map(|(_, outcome)| outcome.pings).collect::<Vec<_>>(),
-            ),
+            pings: pings(Way::Psmc),
+            split: goodput(Way::Split),
+            split_pings: pings(Way::Split),
+            flood: Spread::of(floods.map(|(_, outcome)| outcome.goodput_mbps)),
         }
     }
 
@@ -83,10 +99,16 @@ impl Row {
         self.share_of(self.better_link(), LEAST_OF_BETTER_LINK)
     }
 
+    /// What a connection has that the sites end, in percent of what UDP has through the tunnel.
+    pub(crate) fn split_of_udp(&self) -> Option<f64> {
+        Some(100.0 * self.split?.median / self.flood?.median)
+    }
+
     /// For programs.
     pub(crate) fn json(&self) -> JsonRow {
         let median = |spread: Option<Spread>| spread.map(|spread| round(spread.median));
         let ping = |value: fn(Pings) -> f64| self.pings.map(value).map(round);
+        let split_ping = |value: fn(Pings) -> f64| self.split_pings.map(value).map(round);
         let percent = |share: Option<Share>| share.map(|share| round(share.percent));
         let (of_links, of_better_link) = (self.of_links(), self.of_better_link());
         JsonRow {
@@ -106,6 +128,10 @@ impl Row {
             ping_idle_ms: ping(|pings| pings.idle_ms),
             ping_p50_ms: ping(|pings| pings.p50_ms),
             ping_p99_ms: ping(|pings| pings.p99_ms),
+            split_mbps: median(self.split),
+            split_of_udp_pct: self.split_of_udp().map(round),
+            split_ping_p50_ms: split_ping(|pings| pings.p50_ms),
+            split_ping_p99_ms: split_ping(|pings| pings.p99_ms),
         }
     }
 
@@ -156,6 +182,12 @@ pub(super) fn grid(rows: &[Row]) -> Grid {
     Grid::new(&HEADER).with_rows(rows.iter().map(cells))
 }
 
+/// What becomes of connections that the sites end; `None` if nobody asked for it.
+pub(super) fn ended(rows: &[Row]) -> Option<Grid> {
+    let rows: Vec<_> = rows.iter().filter(|row| row.split.is_some()).collect();
+    (!rows.is_empty()).then(|| Grid::new(&ENDED_HEADER).with_rows(rows.into_iter().map(ended_cells)))
+}
+
 /// A panel for each kind of flow, a group of bars for each profile.
 pub(super) fn bars(rows: &[Row]) -> Bars {
     let mut inners: Vec<_> = rows.iter().map(|row| row.inner).collect();
@@ -179,6 +211,43 @@ pub(super) fn caption() -> String {
         "goodput in Mbit/s, round trips through the tunnel in ms; ! is less than {LEAST_OF_LINKS} % of what the links \
          can carry after all headers, or than {LEAST_OF_BETTER_LINK} % of what the better one can"
     )
+}
+
+/// What stands above the table of connections that are ended.
+pub(super) fn ended_caption() -> &'static str {
+    "the same when the sites end TCP, and UDP as fast as both links"
+}
+
+const ENDED_HEADER: [&str; 11] = [
+    "profile",
+    "inner",
+    "MPTCP",
+    "PSMC",
+    "ended",
+    "from–to",
+    "of UDP (%)",
+    "of MPTCP (%)",
+    "of PSMC (%)",
+    "loaded p50",
+    "loaded p99",
+];
+
+fn ended_cells(row: &Row) -> Vec<Cell> {
+    let median = |spread: Option<Spread>| spread.map(|spread| spread.median);
+    let share = |of: Option<Spread>| Some(100.0 * median(row.split)? / median(of)?);
+    vec![
+        Cell::text(row.profile),
+        Cell::text(row.inner.name()),
+        Cell::fixed(median(row.mptcp), 1),
+        Cell::fixed(median(row.psmc), 1),
+        Cell::fixed(median(row.split), 1),
+        Cell::range(row.split.map(Spread::range), 1),
+        Cell::fixed(row.split_of_udp(), 1),
+        Cell::fixed(share(row.mptcp), 0),
+        Cell::fixed(share(row.psmc), 0),
+        Cell::fixed(row.split_pings.map(|pings| pings.p50_ms), 1),
+        Cell::fixed(row.split_pings.map(|pings| pings.p99_ms), 1),
+    ]
 }
 
 const HEADER: [&str; 16] = [
@@ -230,11 +299,12 @@ fn marked(share: Option<Share>) -> Cell {
     share.map_or(Cell::Absent, |share| Cell::Number(format!("{}{:.1}", mark(share), share.percent)))
 }
 
-const KEYS: [&str; 5] = ["path A", "path B", "sum", "MPTCP", "PSMC"];
+const KEYS: [&str; 6] = ["path A", "path B", "sum", "MPTCP", "PSMC", "PSMC, TCP ended"];
 
 fn group(row: &Row) -> Group {
     let bar = |spread: Spread| Bar { value: spread.median, low: spread.low, high: spread.high };
     let sum = row.sum().map(|value| Bar { value, low: value, high: value });
     let [a, b] = row.paths.map(|path| path.map(bar));
-    Group { label: row.profile.to_owned(), bars: vec![a, b, sum, row.mptcp.map(bar), row.psmc.map(bar)] }
+    let tunnels = [row.mptcp, row.psmc, row.split].map(|spread| spread.map(bar));
+    Group { label: row.profile.to_owned(), bars: [a, b, sum].into_iter().chain(tunnels).collect() }
 }

@@ -44,7 +44,7 @@ impl Trial {
 
     /// The scenario, as a file would hold it.
     pub(crate) fn scenario(&self, seconds: u32) -> String {
-        let idle = if self.way == Way::Psmc { IDLE_SECONDS } else { 0 };
+        let idle = if self.way.is_tunnel() { IDLE_SECONDS } else { 0 };
         let end = idle + seconds;
         let paths = self.way.paths();
         let links: String = paths.iter().map(|&path| link(LINKS[path], self.profile.paths[path])).collect();
@@ -60,44 +60,44 @@ impl Trial {
     pub(crate) fn outcome(&self, results: &Results) -> Option<Outcome> {
         let stream = |name: &str| results.traffic.iter().find(|stream| stream.name == name);
         let latency = |name: &str| stream(name).and_then(|stream: &TrafficResult| stream.latency.as_ref());
-        let pings = match self.way {
-            Way::Psmc => Some(Pings {
-                idle_ms: latency("idle")?.p50_ms,
-                p50_ms: latency("loaded")?.p50_ms,
-                p99_ms: latency("loaded")?.p99_ms,
-            }),
-            Way::PathA | Way::PathB | Way::Mptcp => None,
+        let pings = if self.way.is_tunnel() {
+            let (idle, loaded) = (latency("idle")?, latency("loaded")?);
+            Some(Pings { idle_ms: idle.p50_ms, p50_ms: loaded.p50_ms, p99_ms: loaded.p99_ms })
+        } else {
+            None
         };
         Some(Outcome { goodput_mbps: stream("flow")?.goodput_mbps, pings })
     }
 
     fn tunnel(&self) -> String {
-        match self.way {
-            Way::Psmc => format!(
-                "[[tunnel]]\nname = \"{TUNNEL}\"\nbetween = [\"van\", \"hq\"]\npaths = [\"{}\", \"{}\"]\n\n",
-                LINKS[0], LINKS[1]
-            ),
-            Way::PathA | Way::PathB | Way::Mptcp => String::new(),
-        }
+        let settings = match self.way {
+            Way::PathA | Way::PathB | Way::Mptcp => return String::new(),
+            Way::Psmc => "",
+            Way::Split => "settings = { tcp = \"split\" }\n",
+        };
+        format!(
+            "[[tunnel]]\nname = \"{TUNNEL}\"\nbetween = [\"van\", \"hq\"]\npaths = [\"{}\", \"{}\"]\n{settings}\n",
+            LINKS[0], LINKS[1]
+        )
     }
 
     fn flow(&self, start: u32, stop: u32) -> String {
         let (via, multipath) = match self.way {
             Way::PathA | Way::PathB => (LINKS[self.way.paths()[0]], ""),
             Way::Mptcp => (LINKS[0], "multipath = true\n"),
-            Way::Psmc => (TUNNEL, ""),
+            Way::Psmc | Way::Split => (TUNNEL, ""),
         };
-        let settings = self.inner.settings();
-        traffic("flow", via, start, stop) + settings + multipath
+        let settings = self.inner.settings(self.profile);
+        traffic("flow", via, start, stop) + &settings + multipath
     }
 
     fn pings(&self, idle: u32, end: u32) -> String {
-        match self.way {
-            Way::Psmc => [("idle", 0, idle), ("loaded", idle, end)]
-                .map(|(name, start, stop)| format!("\n{}{PING}", traffic(name, TUNNEL, start, stop)))
-                .concat(),
-            Way::PathA | Way::PathB | Way::Mptcp => String::new(),
-        }
+        let all = [("idle", 0, idle), ("loaded", idle, end)];
+        let sections = all.iter().filter(|_| self.way.is_tunnel()).map(|&(name, start, stop)| {
+            let traffic = traffic(name, TUNNEL, start, stop);
+            format!("\n{traffic}{PING}")
+        });
+        sections.collect()
     }
 }
 
@@ -119,6 +119,9 @@ const IDLE_SECONDS: u32 = 2;
 /// (34 kbit/s) to change nothing.
 const PING: &str = "kind = \"ping\"\ninterval = \"20ms\"\n";
 
+/// The most that fits into the tunnel, whose datagrams then fill the packets of ordinary links.
+const UDP_PAYLOAD: u32 = headers::PACKET - headers::TUNNEL - headers::UDP;
+
 const LINKS: [&str; 2] = ["a", "b"];
 const TUNNEL: &str = "psmc";
 
@@ -133,6 +136,8 @@ pub(crate) enum Way {
     Mptcp,
     /// The tunnel over both paths.
     Psmc,
+    /// The same, whose sites end TCP.
+    Split,
 }
 
 /// What PSMC is compared with.
@@ -142,6 +147,8 @@ pub(crate) enum Peer {
     Direct,
     /// MPTCP sockets on the same links
     Mptcp,
+    /// The tunnel when its sites end TCP, and `--inner udp`
+    Split,
 }
 
 /// The inner flow.
@@ -151,27 +158,37 @@ pub(crate) enum Inner {
     Cubic,
     /// TCP with BBR
     Bbr,
+    /// TCP with Reno
+    Reno,
     /// QUIC with CUBIC
     Quic,
+    /// UDP as fast as both links, which needs nobody's window
+    Udp,
 }
 
 impl Peer {
     /// Everybody there is.
-    pub(crate) const ALL: [Self; 2] = [Self::Direct, Self::Mptcp];
+    pub(crate) const ALL: [Self; 3] = [Self::Direct, Self::Mptcp, Self::Split];
 
     /// What must be measured for it.
     pub(crate) fn ways(self) -> &'static [Way] {
         match self {
             Self::Direct => &[Way::PathA, Way::PathB],
             Self::Mptcp => &[Way::Mptcp],
+            Self::Split => &[Way::Split],
         }
     }
 }
 
 impl Way {
-    /// Whether such a flow can go this way: MPTCP carries TCP only.
+    /// Whether such a flow can go this way: MPTCP is for TCP only, as are sites that end it.
     pub(crate) fn carries(self, inner: Inner) -> bool {
-        self != Self::Mptcp || inner != Inner::Quic
+        !matches!(self, Self::Mptcp | Self::Split) || inner.is_tcp()
+    }
+
+    /// Whether it is a tunnel, through which pings go as well.
+    fn is_tunnel(self) -> bool {
+        matches!(self, Self::Psmc | Self::Split)
     }
 
     /// Which of the two paths it uses.
@@ -179,7 +196,7 @@ impl Way {
         match self {
             Self::PathA => &[0],
             Self::PathB => &[1],
-            Self::Mptcp | Self::Psmc => &[0, 1],
+            Self::Mptcp | Self::Psmc | Self::Split => &[0, 1],
         }
     }
 
@@ -190,20 +207,23 @@ impl Way {
             Self::PathB => "path-b",
             Self::Mptcp => "mptcp",
             Self::Psmc => "psmc",
+            Self::Split => "split",
         }
     }
 }
 
 impl Inner {
     /// Every kind there is.
-    pub(crate) const ALL: [Self; 3] = [Self::Cubic, Self::Bbr, Self::Quic];
+    pub(crate) const ALL: [Self; 5] = [Self::Cubic, Self::Bbr, Self::Reno, Self::Quic, Self::Udp];
 
     /// As `--inner` takes it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",
             Self::Bbr => "bbr",
+            Self::Reno => "reno",
             Self::Quic => "quic",
+            Self::Udp => "udp",
         }
     }
 
@@ -212,25 +232,37 @@ impl Inner {
         match self {
             Self::Cubic => "TCP with CUBIC",
             Self::Bbr => "TCP with BBR",
+            Self::Reno => "TCP with Reno",
             Self::Quic => "QUIC with CUBIC",
+            Self::Udp => "UDP as fast as the links",
         }
+    }
+
+    fn is_tcp(self) -> bool {
+        !matches!(self, Self::Quic | Self::Udp)
     }
 
     /// Bytes of headers in each of its full-size packets, from IPv4's on: TCP's; QUIC's with UDP's, a connection
     /// id of 8 bytes, the head of a STREAM frame and the tag, some of which vary by a few bytes.
     pub(super) fn headers(self) -> u32 {
         match self {
-            Self::Cubic | Self::Bbr => headers::TCP,
+            Self::Cubic | Self::Bbr | Self::Reno => headers::TCP,
+            Self::Udp => headers::UDP,
             Self::Quic => headers::UDP + 12 + 8 + 16,
         }
     }
 
     /// Its settings, as a scenario takes them.
-    pub(super) fn settings(self) -> &'static str {
+    pub(super) fn settings(self, profile: Profile) -> String {
         match self {
-            Self::Cubic => "kind = \"tcp\"\ncongestion_control = \"cubic\"\n",
-            Self::Bbr => "kind = \"tcp\"\ncongestion_control = \"bbr\"\n",
-            Self::Quic => "kind = \"quic\"\ncongestion_control = \"cubic\"\n",
+            Self::Cubic | Self::Bbr | Self::Reno => {
+                format!("kind = \"tcp\"\ncongestion_control = \"{}\"\n", self.name())
+            }
+            Self::Quic => "kind = \"quic\"\ncongestion_control = \"cubic\"\n".to_owned(),
+            Self::Udp => {
+                let mbps: u32 = profile.paths.iter().map(|path| path.mbps).sum();
+                format!("kind = \"udp\"\nrate = \"{mbps}mbit\"\npayload = {UDP_PAYLOAD}\n")
+            }
         }
     }
 }

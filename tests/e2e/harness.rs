@@ -2,6 +2,7 @@
 
 mod browser;
 mod bulk;
+mod capture;
 mod chain;
 mod download;
 mod flows;
@@ -23,6 +24,7 @@ mod wiretap;
 
 pub(crate) use browser::{Browser, Screen};
 pub(crate) use bulk::Bulk;
+pub(crate) use capture::Capture;
 pub(crate) use chain::{Chain, RELAYS, SERVICE, hidden_line, known_line, operators, relay_address};
 pub(crate) use download::download;
 pub(crate) use flows::Flows;

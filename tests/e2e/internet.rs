@@ -6,18 +6,17 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, panicking, sleep, spawn};
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
 use psmc_api::PathState;
 use psmc_testbed::netns::{Namespace, link_pair};
 use psmc_testbed::programs::program;
 
-use crate::harness::{NameServer, Plan, Site, Tunnel, wait_for, with_cgroups};
+use crate::harness::{Capture, NameServer, Plan, Site, Tunnel, wait_for, with_cgroups};
 
 /// For what takes a moment: a small machine is busy at times.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -241,41 +240,6 @@ impl Chatter {
         for thread in self.threads {
             thread.join().unwrap();
         }
-    }
-}
-
-/// All frames of some interfaces, in a file.
-struct Capture {
-    dumpcap: Child,
-    file: std::path::PathBuf,
-}
-
-impl Capture {
-    fn start(host: &Namespace, interfaces: &[&str], file: &Path) -> Self {
-        let mut dumpcap = Command::new("dumpcap");
-        dumpcap.args(["-q", "-s", "128", "-w"]).arg(file);
-        for interface in interfaces {
-            dumpcap.args(["-i", interface]);
-        }
-        dumpcap.stdout(Stdio::null()).stderr(Stdio::null());
-        let dumpcap = host.spawn(&mut dumpcap).unwrap();
-        wait_for("dumpcap", PATIENCE, || fs::metadata(file).is_ok_and(|file| file.len() > 0).then_some(()));
-        Self { dumpcap, file: file.to_owned() }
-    }
-
-    /// Those that match a display filter, one in a line; `None` for all.
-    fn matching(&self, filter: &str) -> Vec<String> {
-        let mut tshark = Command::new("tshark");
-        tshark.args(["-n", "-r"]).arg(&self.file).args(["-Y", filter]);
-        let output = tshark.output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
-    }
-
-    fn end(&mut self) {
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.dumpcap.id().cast_signed()), Signal::SIGINT)
-            .unwrap();
-        self.dumpcap.wait().unwrap();
     }
 }
 

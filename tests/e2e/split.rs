@@ -5,11 +5,11 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use psmc_api::StreamStatus;
+use psmc_api::{EndedFlow, Flows, StreamsStatus};
 use psmc_testbed::poll::wait_for;
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 
-use crate::harness::{Family, Plan, Site, Tunnel, download};
+use crate::harness::{Capture, Family, Plan, Site, Tunnel, download};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -21,7 +21,7 @@ fn plan() -> Plan {
     Plan { mbit: Some(50), classes: SPLIT, ..Plan::default() }
 }
 
-fn streams(site: &Site) -> StreamStatus {
+fn streams(site: &Site) -> StreamsStatus {
     site.peer().streams.expect("both sites split")
 }
 
@@ -80,9 +80,20 @@ fn connections_end_at_the_sites_and_hosts_notice_nothing() {
     let mut heard = String::new();
     server.read_to_string(&mut heard).unwrap();
     server.write_all(b"answer").unwrap();
+    client.read_exact(&mut [0; 3]).unwrap();
+    // Whoever asks is told of it.
+    let shown = |site: &Site| {
+        let shown = site.psmc(&["flows", "--ended", "--json"]).stdout;
+        let Flows { ended, .. } = serde_json::from_slice(&shown).unwrap();
+        let [one] = <[EndedFlow; 1]>::try_from(ended).expect("there is one");
+        assert_eq!((one.server.parse(), one.client.parse()), (Ok(address), Ok(client.local_addr().unwrap())));
+        (one.is_from_here, one.stands, one.first_byte_s.is_some(), one.tx_bytes, one.rx_bytes)
+    };
+    assert_eq!(shown(&tunnel.van), (true, true, true, 8, 6));
+    assert_eq!(shown(&tunnel.hq), (false, true, true, 6, 8));
     drop(server);
     client.read_to_string(&mut heard).unwrap();
-    assert_eq!(heard, "questionanswer");
+    assert_eq!(heard, "questionwer");
 
     // A reset arrives as one, from either side.
     let reset = |socket: TcpStream| SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap();
@@ -99,6 +110,44 @@ fn connections_end_at_the_sites_and_hosts_notice_nothing() {
     wait_for("no streams", PATIENCE, || {
         (streams(&tunnel.van).open + streams(&tunnel.hq).open == 0).then_some(())
     });
+}
+
+/// As Wireshark judges the segments between each site and its host.
+#[test]
+fn segments_are_as_they_should_be_at_both_hosts() {
+    let tunnel = Tunnel::start(plan());
+    let directory = tempfile::tempdir().unwrap();
+    let mut captures = [&tunnel.van, &tunnel.hq].map(|site| {
+        let file = directory.path().join(format!("{}.pcapng", site.end.name));
+        Capture::start(&site.namespace, &["psmc0"], &file)
+    });
+    download(&tunnel.van, &tunnel.hq, tunnel.hq.inner(Family::V6), 3_000_000);
+    let (listener, address) = listen(&tunnel.hq, Family::V4);
+    let (mut client, mut server) = connection(&tunnel, &listener, address);
+    let often = TcpKeepalive::new().with_time(Duration::from_secs(1)).with_interval(Duration::from_secs(1));
+    for socket in [&client, &server] {
+        SockRef::from(socket).set_tcp_keepalive(&often).unwrap();
+    }
+    greet(&mut client, &mut server);
+    // Both ask their site once or twice meanwhile.
+    std::thread::sleep(Duration::from_millis(2500));
+    greet(&mut server, &mut client);
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(server.read(&mut [0]).unwrap(), 0);
+    drop(server);
+    assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    for capture in &mut captures {
+        capture.end();
+        let counted = |filter: &str| capture.matching(filter).len();
+        assert_eq!(capture.matching("_ws.malformed || _ws.expert.severity == \"Error\""), [""; 0]);
+        let options = ["mss_val", "sack_perm", "wscale", "timestamp.tsval"];
+        let negotiated: Vec<_> = options.iter().map(|option| format!("tcp.options.{option}")).collect();
+        let negotiated = negotiated.join(" && ");
+        assert_eq!(capture.matching(&format!("tcp.flags.syn == 1 && !({negotiated})")), [""; 0]);
+        assert!(counted("tcp.flags.syn == 1") >= 4);
+        let [asked, answered] = ["tcp.analysis.keep_alive", "tcp.analysis.keep_alive_ack"].map(counted);
+        assert!(asked > 0 && answered >= asked, "{asked} keep-alives, {answered} answers");
+    }
 }
 
 #[test]

@@ -1,14 +1,50 @@
-//! Flows that lose much, and what is done about those that go on.
+//! Flows that are known one by one: those that lose much, and what is done about those that go on; and TCP connections that the sites
+//! end.
 
 use serde::{Deserialize, Serialize};
 
-/// The flows that lose much.
+/// The flows that are known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Flows {
     /// What is done about those that heed no loss: `off`, `police` or `seed`. None are known while it is `off`.
     pub mode: String,
     /// Those that are watched, up to sixteen of each peer.
     pub flows: Vec<FlowStatus>,
+    /// TCP connections that the sites end, those with the most bytes first, up to a thousand of each peer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended: Vec<EndedFlow>,
+}
+
+/// A TCP connection that this site and a peer end, and carry as a stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EndedFlow {
+    /// The name of the peer.
+    pub peer: String,
+    /// Who has called, with the port.
+    pub client: String,
+    /// Who was called.
+    pub server: String,
+    /// Whether the client is at this site.
+    pub is_from_here: bool,
+    /// Whether the connection stands at both ends.
+    pub stands: bool,
+    /// For how long there is one.
+    pub age_s: f64,
+    /// How long after the client's first segment the first byte of the other side came, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte_s: Option<f64>,
+    /// Bytes sent to the peer.
+    pub tx_bytes: u64,
+    /// Of these, what was sent once more, since it seemed to be lost.
+    pub resent_bytes: u64,
+    /// Bytes received of the peer, in order.
+    pub rx_bytes: u64,
+    /// Bytes that wait here for paths.
+    pub waiting_bytes: u64,
+    /// Bytes that have come and wait here for their host.
+    pub held_bytes: u64,
+    /// How many bytes the peer may send beyond what the host has taken.
+    pub window_bytes: u64,
 }
 
 /// Packets that are taken together.

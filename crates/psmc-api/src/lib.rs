@@ -25,7 +25,7 @@ use psmc_service::socket::{self, Protocol, Reply};
 
 pub use capture::{CaptureSpec, Captured, CapturedPacket, PacketSpec};
 pub use client::{Client, ClientError, RouteSet};
-pub use flows::{FlowLimit, FlowStatus, Flows};
+pub use flows::{EndedFlow, FlowLimit, FlowStatus, Flows};
 pub use request::{
     AddedPath, Additions, FlowPin, MAX_WAIT, NatProbe, NatProbeStep, PathPing, PathSpec, PeerSpec, RateLimit,
     ReloadReport, Request, Response, WantedState,
@@ -38,7 +38,7 @@ pub use sla::{SlaAggregate, SlaCause, SlaFault, SlaIngress, SlaState, SlaStatus}
 pub use status::{
     Batches, Calls, ClassStatus, ConditionerStatus, ControlStatus, InvitationStatus, IpfixStatus, Marked,
     PathEcn, PathSlot, PathState, PathStatus, PeerPaths, PeerState, PeerStatus, QuotaStatus,
-    RegistrationStatus, SiteStatus, Status, StreamStatus, WaitingPath,
+    RegistrationStatus, SiteStatus, Status, StreamsStatus, WaitingPath,
 };
 
 /// The protocol of psmcd.

@@ -243,7 +243,7 @@ pub struct PeerStatus {
     pub unresponsive: BTreeMap<String, u64>,
     /// TCP connections that the sites end; absent if they do not both do so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub streams: Option<StreamStatus>,
+    pub streams: Option<StreamsStatus>,
     /// The traffic classes of what is sent to the peer.
     #[serde(default)]
     pub classes: Vec<ClassStatus>,
@@ -270,8 +270,8 @@ pub struct WaitingPath {
 }
 
 /// TCP connections that this site and a peer end, and carry as streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StreamStatus {
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamsStatus {
     /// How many there are.
     pub open: u64,
     /// How many of clients at this site there have been.
@@ -284,6 +284,15 @@ pub struct StreamStatus {
     pub reset: u64,
     /// Their bytes, sent.
     pub tx_bytes: u64,
+    /// Their bytes that were sent once more, since they seemed to be lost.
+    #[serde(default)]
+    pub resent_bytes: u64,
+    /// How many of clients at this site have had a byte of their server.
+    #[serde(default)]
+    pub answered: u64,
+    /// How long that took them together, from the client's first segment on.
+    #[serde(default)]
+    pub answer_time_s: f64,
     /// Their bytes, received.
     pub rx_bytes: u64,
 }

@@ -1,9 +1,9 @@
-//! `psmc flows`: which flows lose much, and how those are held down that heed no loss.
+//! `psmc flows`: which flows lose much, and how those are held down that heed no loss; and which TCP connections the sites end.
 
 use std::fmt;
 
 use clap::Args;
-use psmc_api::{Client, FlowStatus, Flows};
+use psmc_api::{Client, EndedFlow, FlowStatus, Flows};
 
 use super::units::{age, bytes, rate_mbps};
 use super::{CliError, output};
@@ -11,8 +11,11 @@ use super::{CliError, output};
 #[derive(Debug, Args)]
 pub(super) struct FlowsArgs {
     /// Show only those that are held down
-    #[arg(long)]
+    #[arg(long, conflicts_with = "ended")]
     unresponsive: bool,
+    /// Show only TCP connections that the sites end
+    #[arg(long)]
+    ended: bool,
     /// Print them as JSON, with all that is known
     #[arg(long)]
     json: bool,
@@ -20,12 +23,46 @@ pub(super) struct FlowsArgs {
 
 pub(super) fn run(args: &FlowsArgs, client: &mut Client) -> Result<(), CliError> {
     let mut flows = client.flows()?;
-    flows.flows.retain(|flow| flow.limit.is_some() || !args.unresponsive);
-    let text = if args.json { output::json(&flows)? } else { text(&flows) };
+    flows.flows.retain(|flow| !args.ended && (flow.limit.is_some() || !args.unresponsive));
+    flows.ended.retain(|_| !args.unresponsive);
+    let text = match (args.json, args.ended) {
+        (true, _) => output::json(&flows)?,
+        (false, true) if flows.ended.is_empty() => "no TCP connections that the sites end\n".to_owned(),
+        (false, true) => ended(&flows),
+        (false, false) => lossy(&flows) + &ended(&flows),
+    };
     Ok(output::print(&text)?)
 }
 
-fn text(flows: &Flows) -> String {
+/// TCP connections that the sites end.
+fn ended(flows: &Flows) -> String {
+    flows.ended.iter().map(|flow| fmt::from_fn(|f| write_ended(flow, f)).to_string()).collect()
+}
+
+fn write_ended(flow: &EndedFlow, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let EndedFlow { peer, client, server, .. } = flow;
+    let side = if flow.is_from_here { "to" } else { "from" };
+    writeln!(f, "tcp from {client} to {server}, ended here, {side} {peer}")?;
+    let first = flow.first_byte_s.map(|time| format!(", first byte after {}", milliseconds(time)));
+    let state = if flow.stands { "open" } else { "being opened" };
+    writeln!(f, "  state      {state} for {}{}", age(flow.age_s), first.unwrap_or_default())?;
+    let again = match flow.resent_bytes {
+        0 => String::new(),
+        resent => format!(" ({} of it again)", bytes(resent)),
+    };
+    writeln!(f, "  sent       {}{again}, {} wait", bytes(flow.tx_bytes), bytes(flow.waiting_bytes))?;
+    let (received, held, window) = (flow.rx_bytes, flow.held_bytes, flow.window_bytes);
+    writeln!(f, "  received   {}, {} wait, window {}\n", bytes(received), bytes(held), bytes(window))
+}
+
+fn milliseconds(seconds: f64) -> String {
+    format!("{:.0} ms", 1e3 * seconds)
+}
+
+fn lossy(flows: &Flows) -> String {
+    if flows.mode == "off" && !flows.ended.is_empty() {
+        return String::new();
+    }
     if flows.mode == "off" {
         return "flows are not watched: add [unresponsive] with mode = \"police\" to the configuration\n"
             .to_owned();
@@ -108,7 +145,8 @@ mod tests {
         };
         let behind =
             FlowStatus { class: None, is_dropped_behind: true, candidate_of: None, ..candidate.clone() };
-        let shown = text(&Flows { mode: "police".to_owned(), flows: vec![flow, candidate, behind] });
+        let flows = vec![flow, candidate, behind];
+        let shown = lossy(&Flows { mode: "police".to_owned(), flows, ended: Vec::new() });
         let expected = "\
 udp from 10.1.0.0/22 to hq, best-effort
   newest     10.1.0.7:4000 to 10.2.0.1:5000
@@ -128,6 +166,47 @@ udp from 10.1.0.0/22 to 10.2.0.1/32 of hq, any class
 
 ";
         assert_eq!(shown, expected);
-        assert!(text(&Flows { mode: "off".to_owned(), flows: Vec::new() }).contains("[unresponsive]"));
+        assert!(lossy(&Flows { mode: "off".to_owned(), ..Flows::default() }).contains("[unresponsive]"));
+    }
+
+    #[test]
+    fn a_connection_that_is_ended_says_how_it_goes() {
+        let flow = EndedFlow {
+            peer: "hq".to_owned(),
+            client: "10.1.0.7:40000".to_owned(),
+            server: "10.2.0.1:443".to_owned(),
+            is_from_here: true,
+            stands: true,
+            age_s: 61.0,
+            first_byte_s: Some(0.0424),
+            tx_bytes: 3_000_000,
+            resent_bytes: 20_000,
+            rx_bytes: 1_000,
+            waiting_bytes: 500_000,
+            held_bytes: 0,
+            window_bytes: 1_048_576,
+        };
+        let from_there = EndedFlow {
+            is_from_here: false,
+            stands: false,
+            first_byte_s: None,
+            resent_bytes: 0,
+            ..flow.clone()
+        };
+        let flows = Flows { mode: "off".to_owned(), flows: Vec::new(), ended: vec![flow, from_there] };
+        assert_eq!(lossy(&flows), "", "nobody asks for those");
+        let expected = "\
+tcp from 10.1.0.7:40000 to 10.2.0.1:443, ended here, to hq
+  state      open for 1 min 1 s, first byte after 42 ms
+  sent       3.0 MB (20.0 kB of it again), 500.0 kB wait
+  received   1.0 kB, 0 B wait, window 1.0 MB
+
+tcp from 10.1.0.7:40000 to 10.2.0.1:443, ended here, from hq
+  state      being opened for 1 min 1 s
+  sent       3.0 MB, 500.0 kB wait
+  received   1.0 kB, 0 B wait, window 1.0 MB
+
+";
+        assert_eq!(ended(&flows), expected);
     }
 }

@@ -10,7 +10,7 @@ use super::units::{age, bytes, duration_ms, rate_mbps};
 use super::{CliError, output, routes};
 use psmc_api::{
     Batches, Calls, ClassStatus, Client, ConditionerStatus, IpfixStatus, Marked, PathEcn, PathSlot,
-    PathStatus, PeerState, PeerStatus, SiteStatus, Status, StreamStatus, WaitingPath,
+    PathStatus, PeerState, PeerStatus, SiteStatus, Status, StreamsStatus, WaitingPath,
 };
 
 pub(super) fn run(client: &mut Client, json: bool) -> Result<(), CliError> {
@@ -252,8 +252,8 @@ fn write_seen(paths: &[PathStatus], out: &mut fmt::Formatter<'_>) -> fmt::Result
 }
 
 /// TCP connections that are ended at the sites.
-fn ended(streams: &StreamStatus) -> String {
-    let StreamStatus { open, opened, accepted, refused, reset, tx_bytes, rx_bytes } = *streams;
+fn ended(streams: &StreamsStatus) -> String {
+    let StreamsStatus { open, opened, accepted, refused, reset, tx_bytes, rx_bytes, .. } = *streams;
     let (sent, received) = (bytes(tx_bytes), bytes(rx_bytes));
     let unlucky = [(refused, "refused"), (reset, "reset")].into_iter().filter(|(count, _)| *count > 0);
     let unlucky: String = unlucky.map(|(count, word)| format!(", {count} {word}")).collect();

@@ -1,10 +1,11 @@
-//! Flows that lose much, for whoever asks: who they are, and what is done about them.
+//! Flows for whoever asks: those that lose much, and what is done about them; and TCP connections that end here.
 
+use std::cmp::Reverse;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use psmc_api::{FlowLimit, FlowStatus, Flows, Response};
-use psmc_core::PeerId;
+use psmc_api::{EndedFlow, FlowLimit, FlowStatus, Flows, Response};
+use psmc_core::StreamStatus;
 use psmc_core::police::{AggregateStatus, Facts, PoliceMode};
 
 use super::DaemonError;
@@ -21,17 +22,47 @@ impl Control {
         let peers: Vec<_> = self.peers.iter().map(|peer| (peer.id, peer.config.name.to_string())).collect();
         let flows = self.plane.call(move |plane| {
             let now = Instant::now();
-            let of_peer = |(id, name): (PeerId, String)| {
+            let (mut flows, mut ended) = (Vec::new(), Vec::new());
+            for (id, name) in peers {
                 let aggregates = plane.site.aggregates(id).into_iter();
                 let class = |number| plane.site.class_name(number?).map(str::to_owned);
-                let status = aggregates.map(|one| flow_status(&name, class(one.aggregate.class), &one, now));
-                status.collect::<Vec<_>>()
-            };
-            peers.into_iter().flat_map(of_peer).collect()
+                flows.extend(aggregates.map(|one| flow_status(&name, class(one.aggregate.class), &one, now)));
+                let streams = plane.site.peer(id).map(|peer| peer.streams()).unwrap_or_default();
+                ended.extend(busiest(streams).map(|stream| ended_flow(&name, &stream, now)));
+            }
+            (flows, ended)
         });
-        Ok(Response::Flows(Flows { mode: mode.to_owned(), flows: flows.await? }))
+        let (flows, ended) = flows.await?;
+        Ok(Response::Flows(Flows { mode: mode.to_owned(), flows, ended }))
     }
 }
+
+/// Those with the most bytes, those first.
+fn busiest(mut streams: Vec<StreamStatus>) -> impl Iterator<Item = StreamStatus> {
+    streams.sort_by_key(|stream| Reverse(stream.sent + stream.received));
+    streams.into_iter().take(MOST_ENDED)
+}
+
+fn ended_flow(peer: &str, stream: &StreamStatus, now: Instant) -> EndedFlow {
+    EndedFlow {
+        peer: peer.to_owned(),
+        client: stream.opening.client.to_string(),
+        server: stream.opening.server.to_string(),
+        is_from_here: stream.is_from_here,
+        stands: stream.stands,
+        age_s: now.saturating_duration_since(stream.since).as_secs_f64(),
+        first_byte_s: stream.first_byte.map(|time| time.as_secs_f64()),
+        tx_bytes: stream.sent,
+        resent_bytes: stream.resent,
+        rx_bytes: stream.received,
+        waiting_bytes: stream.waiting,
+        held_bytes: stream.held,
+        window_bytes: stream.window,
+    }
+}
+
+/// Of each peer.
+const MOST_ENDED: usize = 1000;
 
 fn flow_status(peer: &str, class: Option<String>, one: &AggregateStatus, now: Instant) -> FlowStatus {
     let limit = one.limit.map(|limit| FlowLimit {

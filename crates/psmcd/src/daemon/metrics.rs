@@ -9,7 +9,7 @@ use std::fmt;
 
 use psmc_api::{
     Calls, ClassStatus, ConditionerStatus, PathState, PathStatus, PeerState, PeerStatus, QuotaStatus,
-    SlaAggregate, SlaCause, SlaState, SlaStatus, Status, StreamStatus,
+    SlaAggregate, SlaCause, SlaState, SlaStatus, Status, StreamsStatus,
 };
 use psmc_service::metrics::{Metric, Set, Values};
 
@@ -263,7 +263,7 @@ pub const METRICS: Set<Scraped> = Set {
             "TCP connections that this site and a peer end: `opened` for clients here, `accepted` for clients there, `refused` of those, and those `reset`.",
             |of, out| {
                 of_streams(of, |peer, streams| {
-                    let StreamStatus { opened, accepted, refused, reset, .. } = *streams;
+                    let StreamsStatus { opened, accepted, refused, reset, .. } = *streams;
                     let events =
                         [("opened", opened), ("accepted", accepted), ("refused", refused), ("reset", reset)];
                     events.into_iter().try_for_each(|(event, count)| out.add(&[peer, event], count))
@@ -275,6 +275,24 @@ pub const METRICS: Set<Scraped> = Set {
             &["peer"],
             "Bytes of TCP connections that this site and a peer end, sent.",
             |of, out| of_streams(of, |peer, streams| out.add(&[peer], streams.tx_bytes)),
+        ),
+        Metric::new(
+            "peer_stream_resent_bytes_total",
+            &["peer"],
+            "Of these, bytes that were sent once more, since they seemed to be lost.",
+            |of, out| of_streams(of, |peer, streams| out.add(&[peer], streams.resent_bytes)),
+        ),
+        Metric::new(
+            "peer_streams_answered_total",
+            &["peer"],
+            "TCP connections that are ended, of clients here, of whose server a byte has come.",
+            |of, out| of_streams(of, |peer, streams| out.add(&[peer], streams.answered)),
+        ),
+        Metric::new(
+            "peer_stream_answer_seconds_total",
+            &["peer"],
+            "How long that took them together, from their first segment on.",
+            |of, out| of_streams(of, |peer, streams| out.add(&[peer], streams.answer_time_s)),
         ),
         Metric::new(
             "peer_stream_received_bytes_total",
@@ -494,7 +512,7 @@ fn of_peers(scraped: &Scraped, add: impl FnMut(&PeerStatus) -> fmt::Result) -> f
 }
 
 /// Those with whom TCP connections are ended.
-fn of_streams(scraped: &Scraped, mut add: impl FnMut(&str, &StreamStatus) -> fmt::Result) -> fmt::Result {
+fn of_streams(scraped: &Scraped, mut add: impl FnMut(&str, &StreamsStatus) -> fmt::Result) -> fmt::Result {
     of_peers(scraped, |peer| peer.streams.iter().try_for_each(|streams| add(&peer.name, streams)))
 }
 

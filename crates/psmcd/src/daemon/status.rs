@@ -282,14 +282,17 @@ fn conditioner_status(status: &core::ConditionerStatus) -> ConditionerStatus {
     }
 }
 
-fn stream_status(counters: core::StreamCounters, open: usize) -> psmc_api::StreamStatus {
-    psmc_api::StreamStatus {
+fn stream_status(counters: core::StreamCounters, open: usize) -> psmc_api::StreamsStatus {
+    psmc_api::StreamsStatus {
         open: open as u64,
         opened: counters.opened,
         accepted: counters.accepted,
         refused: counters.refused,
         reset: counters.reset,
         tx_bytes: counters.tx_bytes,
+        resent_bytes: counters.resent_bytes,
+        answered: counters.answered,
+        answer_time_s: counters.answer_time.as_secs_f64(),
         rx_bytes: counters.rx_bytes,
     }
 }

@@ -34,8 +34,11 @@ const LEAST_WINDOW: u32 = 16 << 10;
 /// What all streams of a session together may hold, but for the least of each.
 const MAX_PROMISED: u64 = 128 << 20;
 
-/// Bytes of a stream that wait for paths, beyond which its writer waits: half a millisecond of 8 Gbit/s.
-const MAX_WAITING: usize = 512 << 10;
+/// Bytes of a stream that wait for paths, beyond which its writer waits, where paths are short: half a millisecond of 8 Gbit/s.
+const USUAL_WAITING: usize = 512 << 10;
+
+/// The same where paths are long: a third of a second of 200 Mbit/s.
+const MAX_WAITING: usize = 8 << 20;
 
 /// The same when all streams together have too many.
 const LEAST_WAITING: usize = 16 << 10;
@@ -153,6 +156,8 @@ pub(crate) struct Streams {
     serial: u8,
     promised: u64,
     waiting: usize,
+    /// Bytes that each may have waiting.
+    look_ahead: usize,
     pub(crate) counters: StreamCounters,
 }
 
@@ -178,6 +183,7 @@ impl Streams {
             serial: 0,
             promised: 0,
             waiting: 0,
+            look_ahead: USUAL_WAITING,
             counters: StreamCounters::default(),
         }
     }
@@ -295,9 +301,16 @@ impl Streams {
         self.list.contains_key(&id)
     }
 
+    /// Paths carry so many bytes within the round trip of the longest. What leaves on that one has to overtake, on its way, as much as the
+    /// others carry meanwhile: so much must be there to choose from, and be left when the writer is told that there is room.
+    pub(crate) fn look_ahead(&mut self, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap_or(MAX_WAITING);
+        self.look_ahead = bytes.clamp(USUAL_WAITING, MAX_WAITING);
+    }
+
     /// Bytes that may be written before the writer should wait; it is told when there is room again once there was none.
     pub(crate) fn room(&mut self, id: StreamId) -> usize {
-        let most = if self.waiting < MANY_WAITING { MAX_WAITING } else { LEAST_WAITING };
+        let most = if self.waiting < MANY_WAITING { self.look_ahead } else { LEAST_WAITING };
         let Some(stream) = self.list.get_mut(&id) else { return 0 };
         let room = most.saturating_sub(stream.outgoing.waiting());
         stream.awaits_room = room == 0;
@@ -338,7 +351,7 @@ impl Streams {
     pub(crate) fn on_left(&mut self, id: StreamId) -> bool {
         let Some(stream) = self.list.get_mut(&id) else { return false };
         stream.staged = stream.staged.saturating_sub(1);
-        let has_room = stream.awaits_room && stream.outgoing.waiting() < MAX_WAITING / 2;
+        let has_room = stream.awaits_room && stream.outgoing.waiting() < self.look_ahead / 2;
         stream.awaits_room &= !has_room;
         has_room
     }
@@ -373,6 +386,16 @@ impl Streams {
             Ok(_) => Taken::Quietly,
             Err(Violation) => Taken::Broken,
         }
+    }
+
+    /// Bytes have come behind a gap. Returns the offset up to which the peer may send, if it should know.
+    pub(crate) fn stretch(&mut self, id: StreamId) -> Option<u64> {
+        let spare = MAX_PROMISED.saturating_sub(self.promised);
+        let stream = self.list.get_mut(&id)?;
+        let before = stream.incoming.window();
+        let limit = stream.incoming.take_limit_at_gap(spare);
+        self.promised += stream.incoming.window() - before;
+        limit
     }
 
     /// What the driver can take of a stream, in order.

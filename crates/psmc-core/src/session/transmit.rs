@@ -8,6 +8,7 @@ use psmc_wire::{Bucket, PacketBuf};
 use super::Session;
 use crate::batch::{Batch, PathAddress, Transmit};
 use crate::classify::{Classified, RepairKind};
+use crate::congestion::bytes_in;
 use crate::egress::{Queued, Role, Service};
 use crate::flows::Fate;
 use crate::path::{PathRank, PathState};
@@ -168,6 +169,7 @@ impl Session {
         self.paths.note_late(now);
         let service = self.service(now);
         self.egress.set_service(&service, now);
+        self.streams.look_ahead(bytes_in(service.rate, service.round_trip));
         self.place_extras(shared, now);
         loop {
             if self.egress.front(&mut shared.pool, now).is_none() {

@@ -213,6 +213,19 @@ impl Incoming {
         Some(self.limit)
     }
 
+    /// The same where what holds the peer back is a gap, not who takes the bytes: while lost bytes are sent again, the others go on
+    /// coming, and twice as many as before may.
+    pub(super) fn take_limit_at_gap(&mut self, spare: u64) -> Option<u64> {
+        let is_short = self.readable() == 0 && self.furthest() - self.read > self.window / 2;
+        let window = (2 * self.window).min(self.window + spare).min(MAX_WINDOW);
+        if self.end.is_some() || !is_short || window <= self.window {
+            return None;
+        }
+        self.window = window;
+        self.limit = self.read + window;
+        Some(self.limit)
+    }
+
     /// Gives up what has come.
     pub(super) fn clear(&mut self, pool: &mut BufPool) {
         let pieces = std::mem::take(&mut self.ahead).into_values();

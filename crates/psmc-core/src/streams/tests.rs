@@ -186,6 +186,21 @@ fn a_window_grows_while_it_is_what_holds_the_sender_back() {
 }
 
 #[test]
+fn a_window_grows_while_a_gap_holds_back_its_half_but_not_while_nobody_reads() {
+    let (mut pool, text) = (pool(), text(2000));
+    let mut incoming = Incoming::new(2000);
+    incoming.insert(&frame(500, &text[500..1500], false), &mut pool).expect("there is room");
+    assert_eq!(incoming.take_limit_at_gap(10_000), Some(4000));
+    assert_eq!(incoming.take_limit_at_gap(10_000), None, "more has to come");
+    let mut unread = Incoming::new(2000);
+    unread.insert(&frame(0, &text[..1500], false), &mut pool).expect("there is room");
+    assert_eq!(unread.take_limit_at_gap(10_000), None);
+    let mut last = Incoming::new(2000);
+    last.insert(&frame(500, &text[500..1800], true), &mut pool).expect("there is room");
+    assert_eq!(last.take_limit_at_gap(10_000), None, "nothing follows");
+}
+
+#[test]
 fn streams_of_the_peer_may_overtake_each_other_and_come_once() {
     let mut streams = Streams::new(true);
     for id in [5, 1, 3, 9] {

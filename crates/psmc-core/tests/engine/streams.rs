@@ -44,6 +44,8 @@ struct Half {
     lazy: bool,
     /// Whether the end of the other direction was taken, and whether the stream was reset.
     ended: bool,
+    /// Whether there was no such stream any more when the driver heard of it.
+    is_gone: bool,
     reset: bool,
 }
 
@@ -114,6 +116,7 @@ impl Streams {
                 }
             }
             self.seen[end] = self.world.ends[end].events.len();
+            assert!(self.halves[end].values().all(|half| half.reset || !half.is_gone), "it was opened");
             for id in self.halves[end].keys().copied().collect::<Vec<_>>() {
                 self.write(end, id);
                 self.read(end, id);
@@ -130,7 +133,9 @@ impl Streams {
                 assert!(before.is_none_or(|before| before.reset), "{id:?} is opened twice");
                 let (answer, now) = (self.answer, self.world.now);
                 self.half(end, id).answered = Some(answer);
-                self.with(end, id, |stream| stream.answer(answer, now)).expect("it was opened");
+                // One that was reset before anybody could answer is gone, as another event says.
+                let is_gone = self.with(end, id, |stream| stream.answer(answer, now)).is_none();
+                self.half(end, id).is_gone = is_gone;
             }
             StreamEvent::Answered(outcome) => self.half(end, id).answered = Some(outcome),
             StreamEvent::Readable | StreamEvent::Writable => {}

@@ -10,7 +10,7 @@ use psmc_testbed::steadily::{Measured, steadily};
 use serde_json::Value;
 
 /// As docs/LAB.md has them, in alphabetical order.
-const COLUMNS: [&str; 16] = [
+const COLUMNS: [&str; 20] = [
     "better_link_mbps",
     "inner",
     "links_mbps",
@@ -26,6 +26,10 @@ const COLUMNS: [&str; 16] = [
     "ping_p99_ms",
     "profile",
     "psmc_mbps",
+    "split_mbps",
+    "split_of_udp_pct",
+    "split_ping_p50_ms",
+    "split_ping_p99_ms",
     "sum_mbps",
 ];
 

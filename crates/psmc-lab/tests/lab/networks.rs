@@ -6,8 +6,9 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "alone_mbps",
+    "flood_mbps",
     "goodput_mbps",
     "nearest_ms",
     "one_mbps",

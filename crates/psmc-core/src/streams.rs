@@ -69,6 +69,7 @@ struct Stream {
     awaits_room: bool,
     /// Whether the driver knows that nothing more comes.
     end_is_taken: bool,
+    /// When it was opened.
     since: Instant,
     /// How long after that the first byte has come.
     first_byte: Option<Duration>,
@@ -168,6 +169,8 @@ pub(crate) enum Taken {
     Quietly,
     /// The driver has something to take.
     Readable,
+    /// The peer should know that it may send up to this offset: a gap holds the stream back, not the driver.
+    MoreWanted(u64),
     /// The stream can't go on.
     Broken,
 }
@@ -383,19 +386,15 @@ impl Streams {
         }
         match stream.incoming.insert(frame, pool) {
             Ok(true) if !std::mem::replace(&mut stream.told, true) => Taken::Readable,
-            Ok(_) => Taken::Quietly,
+            Ok(true) => Taken::Quietly,
+            Ok(false) => {
+                let (spare, before) = (MAX_PROMISED.saturating_sub(self.promised), stream.incoming.window());
+                let limit = stream.incoming.take_limit_at_gap(spare);
+                self.promised += stream.incoming.window() - before;
+                limit.map_or(Taken::Quietly, Taken::MoreWanted)
+            }
             Err(Violation) => Taken::Broken,
         }
-    }
-
-    /// Bytes have come behind a gap. Returns the offset up to which the peer may send, if it should know.
-    pub(crate) fn stretch(&mut self, id: StreamId) -> Option<u64> {
-        let spare = MAX_PROMISED.saturating_sub(self.promised);
-        let stream = self.list.get_mut(&id)?;
-        let before = stream.incoming.window();
-        let limit = stream.incoming.take_limit_at_gap(spare);
-        self.promised += stream.incoming.window() - before;
-        limit
     }
 
     /// What the driver can take of a stream, in order.

@@ -191,10 +191,9 @@ impl Session {
     pub(super) fn on_stream(&mut self, frame: &StreamFrame<'_>, shared: &mut Shared, now: Instant) {
         self.last_traffic = Some(now);
         match self.streams.on_bytes(frame, &mut shared.pool, now) {
-            Taken::Quietly => {
-                if let Some(limit) = self.streams.stretch(frame.id) {
-                    self.say(&StreamControl::Credit { id: frame.id, limit: low(limit) }, shared, now);
-                }
+            Taken::Quietly => {}
+            Taken::MoreWanted(limit) => {
+                self.say(&StreamControl::Credit { id: frame.id, limit: low(limit) }, shared, now);
             }
             Taken::Readable => self.tell(frame.id, StreamEvent::Readable, shared),
             Taken::Broken => {

@@ -169,7 +169,9 @@ impl Session {
         self.paths.note_late(now);
         let service = self.service(now);
         self.egress.set_service(&service, now);
-        self.streams.look_ahead(bytes_in(service.rate, service.round_trip));
+        if self.open_streams() > 0 {
+            self.streams.look_ahead(bytes_in(service.rate, service.round_trip));
+        }
         self.place_extras(shared, now);
         loop {
             if self.egress.front(&mut shared.pool, now).is_none() {

@@ -5,7 +5,7 @@ use std::fmt;
 use clap::Args;
 use psmc_api::{Client, EndedFlow, FlowStatus, Flows};
 
-use super::units::{age, bytes, rate_mbps};
+use super::units::{age, bytes, duration_ms, rate_mbps};
 use super::{CliError, output};
 
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ fn write_ended(flow: &EndedFlow, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let EndedFlow { peer, client, server, .. } = flow;
     let side = if flow.is_from_here { "to" } else { "from" };
     writeln!(f, "tcp from {client} to {server}, ended here, {side} {peer}")?;
-    let first = flow.first_byte_s.map(|time| format!(", first byte after {}", milliseconds(time)));
+    let first = flow.first_byte_s.map(|time| format!(", first byte after {}", duration_ms(1e3 * time)));
     let state = if flow.stands { "open" } else { "being opened" };
     writeln!(f, "  state      {state} for {}{}", age(flow.age_s), first.unwrap_or_default())?;
     let again = match flow.resent_bytes {
@@ -55,17 +55,14 @@ fn write_ended(flow: &EndedFlow, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "  received   {}, {} wait, window {}\n", bytes(received), bytes(held), bytes(window))
 }
 
-fn milliseconds(seconds: f64) -> String {
-    format!("{:.0} ms", 1e3 * seconds)
-}
-
 fn lossy(flows: &Flows) -> String {
-    if flows.mode == "off" && !flows.ended.is_empty() {
-        return String::new();
-    }
-    if flows.mode == "off" {
-        return "flows are not watched: add [unresponsive] with mode = \"police\" to the configuration\n"
-            .to_owned();
+    match (flows.mode.as_str(), flows.ended.is_empty()) {
+        ("off", true) => {
+            return "flows are not watched: add [unresponsive] with mode = \"police\" to the configuration\n"
+                .to_owned();
+        }
+        ("off", false) => return String::new(),
+        _ => {}
     }
     if flows.flows.is_empty() {
         return "no flows that lose much\n".to_owned();
@@ -197,7 +194,7 @@ udp from 10.1.0.0/22 to 10.2.0.1/32 of hq, any class
         assert_eq!(lossy(&flows), "", "nobody asks for those");
         let expected = "\
 tcp from 10.1.0.7:40000 to 10.2.0.1:443, ended here, to hq
-  state      open for 1 min 1 s, first byte after 42 ms
+  state      open for 1 min 1 s, first byte after 42.4 ms
   sent       3.0 MB (20.0 kB of it again), 500.0 kB wait
   received   1.0 kB, 0 B wait, window 1.0 MB
 

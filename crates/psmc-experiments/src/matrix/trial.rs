@@ -147,7 +147,7 @@ pub(crate) enum Peer {
     Direct,
     /// MPTCP sockets on the same links
     Mptcp,
-    /// The tunnel when its sites end TCP, and `--inner udp`
+    /// The tunnel when its sites end TCP; how much of UDP that is shows with `--inner udp`
     Split,
 }
 

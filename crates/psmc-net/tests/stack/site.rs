@@ -1,9 +1,9 @@
 //! Two hosts and, between them, a site that ends their TCP: it moves packets between their links and two stacks, and bytes between
 //! these.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use psmc_net::stack::{self, ConnectError, Stack, StackConfig};
 use psmc_net::tun::{Tun, TunConfig};
 use psmc_testbed::netns::Namespace;
 use psmc_wire::buf::{BufPool, PacketBuf};
-use psmc_wire::ip::tcp::{Ends, Syn};
+use psmc_wire::ip::tcp::{self, Ends, Syn};
 use tokio::runtime::Builder;
 
 pub(crate) const CLIENT: [&str; 2] = ["10.1.0.1", "fd01::1"];
@@ -60,14 +60,14 @@ pub(crate) struct Control {
 }
 
 /// What a site has seen.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Seen {
     /// Packets that a stack sent and that are no TCP between the two hosts: nobody asked for any.
     pub(crate) odd: usize,
-    /// The code point of the last SYN that came out of the far stack.
-    pub(crate) dscp: Option<u8>,
-    /// The code point of the last packet that came out of the near stack.
-    pub(crate) dscp_of_answers: Option<u8>,
+    /// The clients of SYNs that came out of the far stack, with each one's code point.
+    pub(crate) asked: BTreeSet<(SocketAddr, u8)>,
+    /// The clients of packets that came out of the near stack, with each one's code point.
+    pub(crate) answered: BTreeSet<(SocketAddr, u8)>,
 }
 
 pub(crate) fn config() -> StackConfig {
@@ -234,7 +234,7 @@ impl Site {
         carry(self.near.tun(), &mut self.client, &mut self.pool, |packet| {
             control.answers.fetch_add(1, Ordering::Relaxed);
             seen.look_at(packet, SERVER, CLIENT);
-            seen.dscp_of_answers = Some(dscp(packet));
+            seen.answered.extend(tcp::ends(packet).map(|[_, client]| (client, dscp(packet))));
         });
     }
 
@@ -242,9 +242,7 @@ impl Site {
         let seen = &mut self.seen;
         carry(self.far.tun(), &mut self.server, &mut self.pool, |packet| {
             seen.look_at(packet, CLIENT, SERVER);
-            if Syn::parse(packet).is_some() {
-                seen.dscp = Some(dscp(packet));
-            }
+            seen.asked.extend(Syn::parse(packet).map(|syn| (syn.client(), syn.dscp())));
         });
     }
 
@@ -343,7 +341,7 @@ impl Seen {
     fn look_at(&mut self, packet: &[u8], from: [&str; 2], to: [&str; 2]) {
         let family = usize::from(packet[0] >> 4 == 6);
         let expected = [from, to].map(|host| host[family].parse::<IpAddr>().unwrap());
-        let ends = psmc_wire::ip::tcp::ends(packet).map(|ends| ends.map(|end| end.ip()));
+        let ends = tcp::ends(packet).map(|ends| ends.map(|end| end.ip()));
         self.odd += usize::from(ends != Some(expected));
     }
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use psmc_net::listen::{AnsweringSocket, is_for_v6_only, listen_tcp};
 use psmc_net::local;
+use psmc_net::room::Room;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use thiserror::Error;
@@ -22,9 +23,7 @@ use tokio::time::interval;
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Config, TlsConfig};
-use crate::server::{
-    Contents, MAX_CONNECTIONS, MAX_PER_SOURCE, Room, Server, serve_tcp, serve_tls, serve_udp,
-};
+use crate::server::{Contents, MAX_CONNECTIONS, MAX_PER_SOURCE, Server, serve_tcp, serve_tls, serve_udp};
 use crate::status::Status;
 use crate::store::{Store, StoreError};
 use host::{Running, host};

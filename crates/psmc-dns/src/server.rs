@@ -7,7 +7,6 @@ mod limit;
 mod listen;
 mod notify;
 mod respond;
-mod room;
 mod secondary;
 mod transfer;
 mod tsig;
@@ -26,7 +25,6 @@ use crate::store::Store;
 pub use hosted::{Access, Hosted, Paused, Role, Secondary};
 pub use listen::{MAX_CONNECTIONS, MAX_PER_SOURCE, serve_tcp, serve_tls, serve_udp};
 pub use notify::tell_secondaries;
-pub use room::Room;
 pub use secondary::follow_primary;
 
 use hosted::Outcome;

@@ -18,6 +18,7 @@ pub mod poller;
 pub mod priority;
 pub mod probe;
 pub mod retry;
+pub mod room;
 pub mod sniffer;
 pub mod stack;
 pub mod stream;

@@ -16,13 +16,16 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use psmc_net::retry::Retry;
+use psmc_net::room::Room;
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// Connections at a time: those who have more to say say it one after the other.
 pub const MAX_CONNECTIONS: usize = 64;
+
+/// Connections at a time from one source: a browser has six, and of what is on this machine there is one. Three others are left of it.
+const MAX_PER_SOURCE: usize = MAX_CONNECTIONS / 4;
 
 /// How long a request and its answer may take in all.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -72,7 +75,7 @@ pub async fn serve(
 }
 
 async fn answer_all(listener: TcpListener, handler: Arc<impl Handler>) {
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let room = Room::new(MAX_CONNECTIONS, MAX_PER_SOURCE);
     let mut retry = Retry::new("accept HTTP connections");
     loop {
         let (client, from) = match listener.accept().await {
@@ -83,10 +86,10 @@ async fn answer_all(listener: TcpListener, handler: Arc<impl Handler>) {
             }
         };
         // One client too many is hung up on.
-        let Ok(permit) = room.clone().try_acquire_owned() else { continue };
+        let Some(place) = room.take(from.ip()) else { continue };
         let handler = handler.clone();
         tokio::spawn(async move {
-            let _permit = permit;
+            let _place = place;
             let service = service_fn(|mut request: Request<Incoming>| {
                 request.extensions_mut().insert(Sender(from));
                 let handler = handler.clone();
@@ -139,7 +142,48 @@ pub fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpSocket, TcpStream};
+
     use super::*;
+
+    /// What a client hears that sends a request from this address.
+    async fn heard(address: SocketAddr, from: &str) -> String {
+        let mut client = connect(address, from).await;
+        // Whoever is hung up on may hear of that before it has spoken.
+        let _ = client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        let mut answer = String::new();
+        let _ = client.read_to_string(&mut answer).await;
+        answer
+    }
+
+    async fn connect(address: SocketAddr, from: &str) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
+        socket.connect(address).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_source_has_its_places_and_leaves_others_theirs() {
+        struct Nothing;
+        impl Handler for Nothing {
+            type Body = Full<Bytes>;
+            async fn answer(&self, _: Request<Incoming>) -> Answer {
+                text(StatusCode::OK, "")
+            }
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(answer_all(listener, Arc::new(Nothing)));
+        let mut silent = Vec::new();
+        for _ in 0..MAX_PER_SOURCE {
+            silent.push(connect(address, "127.0.0.2").await);
+        }
+        assert_eq!(heard(address, "127.0.0.2").await, "");
+        assert!(heard(address, "127.0.0.3").await.starts_with("HTTP/1.1 200"));
+        drop(silent);
+        while heard(address, "127.0.0.2").await.is_empty() {}
+    }
 
     #[test]
     fn a_token_is_found_in_any_spelling_of_the_scheme() {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use psmc_net::listen::{AnsweringSocket, Asker};
 use psmc_net::retry::Retry;
+use psmc_net::room::{Place, Room};
 use psmc_routes::wire::{read_stream, write_stream};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -14,7 +15,6 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::limit::{Limiter, Verdict};
-use super::room::{Place, Room};
 use super::{Server, Transport};
 
 /// Connections that are served at a time, TCP and TLS together: each takes a descriptor, and a process has 1024 as a rule.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use psmc_net::listen::source_of;
+use crate::listen::source_of;
 
 /// Places for connections. Clones share them.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ struct Taken {
 
 /// One place, which is free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub struct Place {
     source: IpAddr,
     taken: Arc<Mutex<Taken>>,
 }
@@ -36,7 +36,8 @@ impl Room {
     }
 
     /// A place for a connection from `ip`, if there is one.
-    pub(super) fn take(&self, ip: IpAddr) -> Option<Place> {
+    #[must_use]
+    pub fn take(&self, ip: IpAddr) -> Option<Place> {
         let source = source_of(ip);
         let mut taken = lock(&self.taken);
         let of_source = taken.sources.get(&source).copied().unwrap_or_default();

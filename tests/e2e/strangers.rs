@@ -1,7 +1,9 @@
 //! Strangers connect to the control port, and a peer talks nonsense.
 
 use std::collections::VecDeque;
+use std::fs;
 use std::io::{Read, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::scope;
 use std::time::{Duration, Instant};
@@ -10,7 +12,9 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use psmc_net::keys::PrivateKey;
 use psmc_net::tls::TlsError;
 use psmc_net::tls::tcp::connect_tcp;
+use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::harness::{ADDRESSES, Family, Plan, Stranger, Stream, Tunnel, stranger_address, wait_for};
 
@@ -173,6 +177,143 @@ fn raise_limit_on_files() {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     assert!(most > HALF_OPEN as u64 + 1000, "the limit on open files is {most}: raise it (ulimit -Hn)");
     setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
+}
+
+/// How many connections strangers open in a second, if the machine lets them.
+const FLOOD: usize = 3000;
+
+/// Every ten milliseconds.
+const AT_A_BEAT: u8 = 30;
+
+/// From how many addresses.
+const SOURCES: u8 = 20;
+
+/// How long the way of a peer that is far away takes, in either direction.
+const FAR: Duration = Duration::from_millis(100);
+
+/// Handshakes that twenty sources get answered: twenty of each at once, and ten a second.
+fn answered_within(time: Duration) -> f64 {
+    f64::from(SOURCES) * (20.0 + 10.0 * time.as_secs_f64())
+}
+
+/// The first message of real handshakes, with all that makes one expensive, comes from twenty sources, which wait for the answers. A peer with a
+/// round trip of 200 ms is started amid them.
+#[test]
+fn three_thousand_handshakes_a_second_keep_no_far_peer_out() {
+    raise_limit_on_files();
+    let (mut tunnel, _emulator) = Tunnel::prepare_delayed(FAR);
+    tunnel.hq.start();
+    tunnel.van.start();
+    tunnel.wait_until_up();
+    let stranger = Stranger::new(&tunnel.hq);
+    // Somebody who does not know the key of headquarters.
+    let greeting = stranger.first_message(PrivateKey::generate().public());
+    let (opened, enough) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let stream = Stream::start(&tunnel.van, &tunnel.hq, Duration::from_millis(10));
+    let (accepted, quiet) = (tunnel.hq.counter("control_accepted"), tunnel.hq.processor_time().0);
+    let (unanswered, begun) = (unanswered(&tunnel), Instant::now());
+    scope(|scope| {
+        scope.spawn(|| greet(&stranger, &greeting, &opened, &enough));
+        wait_for("a flood", 6 * PATIENCE, || (opened.load(Ordering::Relaxed) >= FLOOD).then_some(()));
+        tunnel.van.kill();
+        let (restarted, before) = (Instant::now(), opened.load(Ordering::Relaxed));
+        tunnel.van.start();
+        let back = stream.wait_until_back(restarted, 3 * PATIENCE);
+        let rate = (opened.load(Ordering::Relaxed) - before) as f64 / restarted.elapsed().as_secs_f64();
+        println!("back {back:.0?} after a restart amid {rate:.0} handshakes a second");
+        enough.store(true, Ordering::Relaxed);
+    });
+    let (opened, time) = (opened.into_inner(), begun.elapsed());
+    // What comes late is counted before the next answer of the daemon, or is in its queue.
+    let refused = self::unanswered(&tunnel) - unanswered;
+    let busy = tunnel.hq.processor_time().0 - quiet;
+    println!(
+        "of {opened} in {time:.1?} {refused} were not answered; {:.0?} each",
+        busy / u32::try_from(opened).unwrap()
+    );
+    assert!(
+        (opened as f64) - refused as f64 <= answered_within(time) + IN_QUEUES,
+        "{refused} of {opened} in {time:?}"
+    );
+    assert_eq!(tunnel.hq.counter("control_accepted"), accepted + 1, "the first call of the van got through");
+    stream.finish();
+    tunnel.ping(Family::V4);
+}
+
+/// Connections that wait to be accepted, and handshakes in progress.
+const IN_QUEUES: f64 = 1600.0;
+
+/// Handshakes for which headquarters have computed nothing.
+fn unanswered(tunnel: &Tunnel) -> u64 {
+    tunnel.hq.counter("control_put_off") + tunnel.hq.counter("control_evicted")
+}
+
+/// Opens connections from many addresses, says `greeting` on each of them and waits for what comes, until there are `enough`.
+fn greet(stranger: &Stranger, greeting: &[u8], opened: &AtomicUsize, enough: &AtomicBool) {
+    let flood = async || {
+        let mut beat = tokio::time::interval(Duration::from_millis(10));
+        let (mut greeters, greeting) = (JoinSet::new(), Arc::<[u8]>::from(greeting));
+        while !enough.load(Ordering::Relaxed) {
+            beat.tick().await;
+            while greeters.try_join_next().is_some() {}
+            for number in 0..AT_A_BEAT {
+                // Who finds no room in queues counts for nothing, and sends nothing.
+                if greeters.len() >= HALF_OPEN {
+                    break;
+                }
+                let from = stranger_address(number % SOURCES);
+                let greeting = greeting.clone();
+                greeters.spawn(async move {
+                    let connected = connect_tcp(None, Some(from), Stranger::target(), PATIENCE).await;
+                    let Ok(mut stream) = connected else { return };
+                    let said = stream.write_all(&greeting).await;
+                    if said.is_ok() {
+                        // Whatever the answer is, and however the connection ends.
+                        let _ = timeout(PATIENCE, tokio::io::copy(&mut stream, &mut tokio::io::sink())).await;
+                    }
+                });
+                opened.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    };
+    stranger.namespace.block_on(flood).unwrap();
+}
+
+#[test]
+fn a_quiet_site_says_nothing_to_strangers_and_serves_its_peers() {
+    let mut tunnel = Tunnel::prepare(Plan::default());
+    let text = fs::read_to_string(tunnel.hq.file("toml")).unwrap();
+    tunnel.hq.configure(&text.replacen("[site]", "[site]\nquiet = true", 1));
+    tunnel.hq.start();
+    tunnel.van.start();
+    tunnel.wait_until_up();
+    let stranger = Stranger::new(&tunnel.hq);
+    let of_the_van = stranger.first_message(tunnel.hq.key.public());
+    let words = [
+        b"GET / HTTP/1.0\r\n\r\n".to_vec(),
+        client_hello(b""),
+        client_hello(b"\x00\x10\x00\x09\x00\x07\x06psmc/1"),
+        stranger.first_message(PrivateKey::generate().public()),
+        of_the_van.clone(),
+        of_the_van,
+    ];
+    for (position, words) in words.iter().enumerate() {
+        let mut connection = stranger.connect();
+        connection.write_all(words).unwrap();
+        let mut answer = Vec::new();
+        // An answer of TLS is more, and the connection then stays open for a while.
+        let _ = connection.take(1).read_to_end(&mut answer);
+        // Only the first message that knows the key is answered, with a record of a handshake; repeated, it is not.
+        let expected: &[u8] = if position == 4 { &[22] } else { &[] };
+        assert_eq!(answer, expected, "{position}");
+    }
+    // Who knows the key, and is no peer, is told so.
+    let refused = stranger.talk(&PrivateKey::generate(), tunnel.hq.key.public(), b"");
+    assert!(matches!(refused, Err(TlsError::KeyRefused)), "{refused:?}");
+    tunnel.van.kill();
+    tunnel.van.start();
+    tunnel.wait_until_up();
+    tunnel.ping(Family::V4);
 }
 
 fn wait_for_count(tunnel: &Tunnel, counter: &str, count: u64) {

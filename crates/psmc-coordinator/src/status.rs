@@ -125,6 +125,9 @@ pub struct Handshakes {
     pub failed: u64,
     /// Those that took too long.
     pub timed_out: u64,
+    /// Those that came too fast, of which nothing was computed.
+    #[serde(default)]
+    pub put_off: u64,
     /// Those that had to make room for others.
     pub evicted: u64,
     /// Those that succeeded while too many waited.
@@ -139,6 +142,7 @@ impl Handshakes {
             unknown_key: count(&counters.refused_unknown_key),
             failed: count(&counters.failed_handshake),
             timed_out: count(&counters.timed_out),
+            put_off: count(&counters.put_off),
             evicted: count(&counters.evicted),
             overflowed: count(&counters.overflowed),
         }

@@ -1,10 +1,22 @@
 //! The clock of the system.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
 use nix::libc::{self, STA_UNSYNC};
+
+/// The time since 1970; nothing where the clock is before that, which is wrong by more than any expiry forgives.
+#[must_use]
+pub fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// The same in whole seconds.
+#[must_use]
+pub fn unix_seconds() -> u64 {
+    since_1970().as_secs()
+}
 
 /// How right the clock of the system is, as far as the kernel knows (adjtimex(2)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,9 @@
 mod config;
 mod crowds;
 mod error;
+mod greeting;
 mod listener;
+mod proof;
 pub mod tcp;
 mod trust;
 
@@ -27,12 +29,14 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, ConnectionCommon, ServerConfig};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
-use tokio_rustls::{LazyConfigAcceptor, TlsConnector, TlsStream, server};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::{TlsConnector, TlsStream};
 use zeroize::Zeroizing;
 
 use crate::aead::{ExportedKeys, SECRET_LEN};
+use crate::clock::unix_seconds;
 use crate::keys::{PrivateKey, PublicKey};
+use greeting::{Greeting, Quiet};
 
 pub use error::TlsError;
 pub use listener::{Counters, Listener};
@@ -97,6 +101,7 @@ impl fmt::Debug for Identity {
 #[derive(Clone)]
 pub struct Dialer {
     config: Arc<ClientConfig>,
+    expected: PublicKey,
     /// What the other side is called, if it is to hear that.
     name: ServerName<'static>,
     alpn: &'static [u8],
@@ -112,7 +117,7 @@ impl Dialer {
     /// The same for another protocol than that of the sites, which `alpn` names.
     #[must_use]
     pub fn for_protocol(identity: &Identity, expected: PublicKey, alpn: &'static [u8]) -> Self {
-        Self { config: Arc::new(config::client(identity, expected, alpn)), name: no_name(), alpn }
+        Self { config: Arc::new(config::client(identity, expected, alpn)), expected, name: no_name(), alpn }
     }
 
     /// Says, in the clear, to whom it wants to speak (RFC 6066 §3), so that a proxy in front may pass it on. What is no name of
@@ -125,7 +130,8 @@ impl Dialer {
         Self { config: Arc::new(config), name, ..self }
     }
 
-    /// Shakes hands over `io` as the TLS client, within [`HANDSHAKE_TIMEOUT`].
+    /// Shakes hands over `io` as the TLS client, within [`HANDSHAKE_TIMEOUT`], and proves with its first message that it knows the
+    /// key of the other side, so that this is served first when many call.
     ///
     /// TLS 1.3 lets the client finish before the server has looked at the client's key. A peer that refuses this
     /// site's key therefore shows in the first read or write on the stream: make a [`TlsError`] of that error.
@@ -136,8 +142,11 @@ impl Dialer {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let connector = TlsConnector::from(self.config.clone());
-        let stream = finish(connector.connect(self.name.clone(), io).into_fallible()).await?;
+        let mut config = (*self.config).clone();
+        config.alpn_protocols.push(proof::name(&self.expected, self.alpn, unix_seconds()));
+        let connector = TlsConnector::from(Arc::new(config));
+        let deadline = Instant::now() + HANDSHAKE_TIMEOUT;
+        let stream = finish(deadline, connector.connect(self.name.clone(), io).into_fallible()).await?;
         let (peer, keys) = outcome(stream.get_ref().1, self.alpn)?;
         let protocol = self.alpn;
         Ok(Secured { stream: TlsStream::Client(stream), peer, keys, role: Role::Dialer, protocol })
@@ -153,6 +162,9 @@ impl fmt::Debug for Dialer {
 /// Accepts control connections from peers whose keys are allowed.
 #[derive(Clone)]
 pub struct Acceptor {
+    key: PublicKey,
+    /// Who has to prove to know `key` before this says a word, if anybody has.
+    quiet: Option<Quiet>,
     peers: Service,
     /// What those are served that show an invitation, if any are.
     invited: Option<Service>,
@@ -177,7 +189,13 @@ impl Acceptor {
     /// The same for another protocol than that of the sites, which `alpn` names.
     #[must_use]
     pub fn for_protocol(identity: &Identity, allowed: AllowedKeys, alpn: &'static [u8]) -> Self {
-        Self { peers: Service::new(identity, allowed, alpn), invited: None, streams: None }
+        Self {
+            key: identity.public(),
+            quiet: None,
+            peers: Service::new(identity, allowed, alpn),
+            invited: None,
+            streams: None,
+        }
     }
 
     /// Answers those, too, who name [`JOIN_ALPN`] and show a key of `invitations`.
@@ -192,6 +210,14 @@ impl Acceptor {
         Self { streams: Some(Service::new(identity, allowed, PATH_ALPN)), ..self }
     }
 
+    /// Says nothing to who doesn't prove to know its key, with the first message, by a clock that is not off by more than five
+    /// minutes, and once for each proof: an alert would say already that there is something, and TLS shows the key. Dialers of version
+    /// 0.1 prove nothing.
+    #[must_use]
+    pub fn quietly(self, is_quiet: bool) -> Self {
+        Self { quiet: is_quiet.then(Quiet::default), ..self }
+    }
+
     /// Shakes hands over `io` as the TLS server, within [`HANDSHAKE_TIMEOUT`].
     ///
     /// # Errors
@@ -200,51 +226,24 @@ impl Acceptor {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let mut service = &self.peers;
-        let shaken = finish(self.shake_hands(io, &mut service)).await;
+        self.answer(self.hear(io).await?).await
+    }
+
+    /// Shakes hands with who has greeted.
+    async fn answer<S>(&self, greeting: Greeting<S>) -> Result<Secured<S>, TlsError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let Greeting { start, service: Service { config, alpn }, deadline, .. } = greeting;
+        let shaken = finish(deadline, start.into_stream(config).into_fallible()).await;
         if let Err(TlsError::UnknownKey { key }) = shaken
-            && service.alpn == JOIN_ALPN
+            && alpn == JOIN_ALPN
         {
             return Err(TlsError::UnknownInvitation { key });
         }
         let stream = shaken?;
-        let (peer, keys) = outcome(stream.get_ref().1, service.alpn)?;
-        let protocol = service.alpn;
-        Ok(Secured { stream: TlsStream::Server(stream), peer, keys, role: Role::Acceptor, protocol })
-    }
-
-    /// Listens before it answers. rustls lets a client in that names no protocol at all; here a scanner, which names
-    /// another one or none, gets an alert and nothing else, above all not this site's key.
-    ///
-    /// Sets `service` to what the client has asked for.
-    async fn shake_hands<'a, S>(
-        &'a self,
-        io: S,
-        service: &mut &'a Service,
-    ) -> Result<server::TlsStream<S>, (io::Error, S)>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
-        let mut greeting = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), io);
-        let mut start = match (&mut greeting).await {
-            Ok(start) => start,
-            Err(error) => {
-                let io = greeting.take_io().expect("only a success takes it out");
-                return Err((error, io));
-            }
-        };
-        let client_hello = start.client_hello();
-        let named: Vec<_> = client_hello.alpn().into_iter().flatten().collect();
-        let found = self.services().find(|service| named.contains(&service.alpn));
-        if let Some(found) = found {
-            *service = found;
-            return start.into_stream(found.config.clone()).into_fallible().await;
-        }
-        let error = match start.io.write_all(&NO_APPLICATION_PROTOCOL).await {
-            Ok(()) => io::Error::other(rustls::Error::NoApplicationProtocol),
-            Err(error) => error,
-        };
-        Err((error, start.io))
+        let (peer, keys) = outcome(stream.get_ref().1, alpn)?;
+        Ok(Secured { stream: TlsStream::Server(stream), peer, keys, role: Role::Acceptor, protocol: alpn })
     }
 
     fn services(&self) -> impl Iterator<Item = &Service> {
@@ -285,11 +284,15 @@ impl<S> fmt::Debug for Secured<S> {
 }
 
 /// Awaits a handshake, and sees to it that the alert of one that fails arrives.
-async fn finish<T, S>(handshake: impl Future<Output = Result<T, (io::Error, S)>>) -> Result<T, TlsError>
+async fn finish<T, S, E>(
+    deadline: Instant,
+    handshake: impl Future<Output = Result<T, (E, S)>>,
+) -> Result<T, TlsError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
+    TlsError: From<E>,
 {
-    match timeout(HANDSHAKE_TIMEOUT, handshake).await {
+    match timeout_at(deadline, handshake).await {
         Ok(Ok(stream)) => Ok(stream),
         Ok(Err((error, io))) => {
             // Whether the other side hangs up in time changes nothing about the error.
@@ -332,9 +335,6 @@ fn outcome<D>(connection: &ConnectionCommon<D>, alpn: &[u8]) -> Result<(PublicKe
 fn no_name() -> ServerName<'static> {
     Ipv4Addr::UNSPECIFIED.into()
 }
-
-/// The record of the fatal alert `no_application_protocol` (RFC 8446 §5.1 and §6, RFC 7301 §3.2).
-const NO_APPLICATION_PROTOCOL: [u8; 7] = [21, 3, 3, 0, 2, 2, 120];
 
 /// How long a failed connection is kept for its alert to arrive: one round trip over a bad path.
 const LINGER: Duration = Duration::from_secs(1);

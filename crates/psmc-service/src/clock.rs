@@ -1,18 +1,8 @@
 //! The time of the world, and waits that grow.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-/// The time since 1970; nothing where the clock is before that, which is wrong by more than any expiry forgives.
-#[must_use]
-pub fn since_1970() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
-/// The same in whole seconds.
-#[must_use]
-pub fn unix_seconds() -> u64 {
-    since_1970().as_secs()
-}
+pub use psmc_net::clock::{since_1970, unix_seconds};
 
 /// Exponential back-off: each wait is twice as long as the one before, up to the longest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_net::tls::tcp::connect_tcp;
 use psmc_net::tls::{Dialer, Identity, TlsError};
 use psmc_testbed::netns::{Namespace, link_pair};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::Site;
 use super::plan::PORT;
@@ -50,6 +50,22 @@ impl Stranger {
         let stream = self.namespace.run(|| TcpStream::connect(Self::target())).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
+    }
+
+    /// What somebody says first who calls a site with this key.
+    pub(crate) fn first_message(&self, whom: PublicKey) -> Vec<u8> {
+        let dialer = Dialer::new(&Identity::new(&PrivateKey::generate()), whom);
+        let greet = async || {
+            let (near, mut far) = tokio::io::duplex(1 << 16);
+            let mut message = vec![0; 1 << 14];
+            // Nobody answers.
+            tokio::select! {
+                _ = dialer.connect(near) => unreachable!("it waits for an answer"),
+                read = far.read(&mut message) => message.truncate(read.unwrap()),
+            }
+            message
+        };
+        self.namespace.block_on(greet).unwrap()
     }
 
     /// Opens a control connection with this key, sends `bytes`, and returns how it ended.

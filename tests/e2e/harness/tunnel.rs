@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use psmc_api::PathState;
+use psmc_lab::emulator::{self, Emulator};
+use psmc_sim::link::LinkConfig;
 use psmc_testbed::netns::{Queue, link_pair};
 use psmc_testbed::steadily::{Turn, turn};
 use tempfile::TempDir;
@@ -45,6 +47,29 @@ pub(crate) struct Tunnel {
 impl Tunnel {
     /// The hosts, joined and configured, with no daemon running yet.
     pub(crate) fn prepare(plan: Plan) -> Self {
+        let tunnel = Self::unlinked(plan);
+        for link in 1..=tunnel.plan.links {
+            tunnel.lay(link);
+        }
+        tunnel
+    }
+
+    /// The same with one link that delays in either direction.
+    pub(crate) fn prepare_delayed(delay: Duration) -> (Self, Emulator) {
+        let tunnel = Self::unlinked(Plan { links: 1, ..Plan::default() });
+        let (names, mut builder) = ([VAN, HQ].map(|end| end.link(1)), Emulator::builder().unwrap());
+        let config = LinkConfig { delay, ..LinkConfig::default() };
+        let ends = [(&tunnel.van.namespace, &*names[0]), (&tunnel.hq.namespace, &*names[1])];
+        let directions = [config.clone(), config];
+        builder.link(emulator::Plan { ends, directions, seeds: [0, 1], captures: None }).unwrap();
+        let emulator = builder.start().unwrap();
+        tunnel.address(&tunnel.van, 1);
+        tunnel.address(&tunnel.hq, 1);
+        (tunnel, emulator)
+    }
+
+    /// The hosts without links.
+    fn unlinked(plan: Plan) -> Self {
         let turn = turn();
         let directory = tempfile::Builder::new().prefix("psmc-e2e-").tempdir().unwrap();
         let van = Site::new(VAN, directory.path());
@@ -53,11 +78,7 @@ impl Tunnel {
             let peer = (other.end, &other.key.public());
             site.configure(&plan.file(site.end, &site.key, peer, directory.path()));
         }
-        let tunnel = Self { van, hq, plan, directory, _turn: turn };
-        for link in 1..=tunnel.plan.links {
-            tunnel.lay(link);
-        }
-        tunnel
+        Self { van, hq, plan, directory, _turn: turn }
     }
 
     /// Both daemons running, and every path in use at both ends.

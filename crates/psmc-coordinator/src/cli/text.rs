@@ -31,7 +31,11 @@ pub(super) fn status(status: &Status) -> String {
         counts.not_told,
         handshakes.unknown_key,
         counts.refused,
-        handshakes.failed + handshakes.timed_out + handshakes.evicted + handshakes.overflowed,
+        handshakes.failed
+            + handshakes.timed_out
+            + handshakes.put_off
+            + handshakes.evicted
+            + handshakes.overflowed,
     );
     // Writing to a string does not fail.
     if let Some(why) = &status.not_kept {

@@ -1,4 +1,4 @@
-//! Which handshakes may go on when there are too many.
+//! Which handshakes may go on when there are too many, and which are answered.
 //!
 //! Keys that were refused: which of them to speak of, when anybody can show any number of them.
 
@@ -18,12 +18,20 @@ pub(super) const MAX_PER_SOURCE: usize = 32;
 
 /// The handshakes in progress, oldest first; `T` stands for one of them.
 ///
-/// Room for a new one is made at the cost of the source that has most, of which the oldest goes. So a flood from a few sources takes
-/// its own places only, however fast it is, and one from more sources than there are places shortens the time that each has.
+/// Room for a new one is made at the cost of those that have not [proved](super::proof) to know whom they call, and among these of the
+/// source that has most, of which the oldest goes. So a flood from a few sources takes its own places only, however fast it is, and one
+/// from more sources than there are places shortens the time that each has.
 /// A search looks at every entry, which for this many costs less than the system call that accepts a connection.
 #[derive(Debug)]
 pub(super) struct HalfOpen<T> {
-    entries: VecDeque<(IpAddr, T)>,
+    entries: VecDeque<Entry<T>>,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    source: IpAddr,
+    has_proved: bool,
+    handshake: T,
 }
 
 impl<T> HalfOpen<T> {
@@ -32,37 +40,141 @@ impl<T> HalfOpen<T> {
     }
 
     /// Adds one from `ip`, and yields the one that has to go for it.
-    pub(super) fn add(&mut self, ip: IpAddr, handshake: T) -> Option<T> {
+    pub(super) fn add(&mut self, ip: IpAddr, has_proved: bool, handshake: T) -> Option<T> {
         let source = source_of(ip);
         let victim = self.victim(source).and_then(|index| self.entries.remove(index));
-        self.entries.push_back((source, handshake));
-        victim.map(|(_, handshake)| handshake)
+        self.entries.push_back(Entry { source, has_proved, handshake });
+        victim.map(|entry| entry.handshake)
     }
 
     /// Forgets the one that is over; nothing happens if it was evicted before.
     pub(super) fn remove(&mut self, is_over: impl Fn(&T) -> bool) {
-        if let Some(index) = self.entries.iter().position(|(_, handshake)| is_over(handshake)) {
+        if let Some(index) = self.entries.iter().position(|entry| is_over(&entry.handshake)) {
             self.entries.remove(index);
         }
     }
 
     /// Where the one is that must make room for another one from `source`.
     fn victim(&self, source: IpAddr) -> Option<usize> {
-        let mut same = self.entries.iter().enumerate().filter(|(_, (other, _))| *other == source);
-        let oldest = same.next().map(|(index, _)| index);
-        if same.count() + 1 >= MAX_PER_SOURCE {
-            return oldest;
+        let same = || self.entries.iter().enumerate().filter(|(_, entry)| entry.source == source);
+        if same().count() >= MAX_PER_SOURCE {
+            return same().min_by_key(|(index, entry)| (entry.has_proved, *index)).map(|(index, _)| index);
         }
         (self.entries.len() >= MAX_IN_ALL).then(|| self.oldest_of_largest()).flatten()
     }
 
     /// The oldest handshake of the source that has most; of several such sources that which has been there longest.
     fn oldest_of_largest(&self) -> Option<usize> {
+        let all_have_proved = self.entries.iter().all(|entry| entry.has_proved);
         let mut sources: HashMap<IpAddr, (usize, Reverse<usize>)> = HashMap::new();
-        for (index, (source, _)) in self.entries.iter().enumerate() {
-            sources.entry(*source).or_insert((0, Reverse(index))).0 += 1;
+        let entries = self.entries.iter().enumerate();
+        for (index, entry) in entries.filter(|(_, entry)| entry.has_proved == all_have_proved) {
+            sources.entry(entry.source).or_insert((0, Reverse(index))).0 += 1;
         }
         sources.into_values().max().map(|(_, Reverse(oldest))| oldest)
+    }
+}
+
+/// Handshakes that are answered from one source: so many at once, and so many in a second after that. Who has
+/// [proved](super::proof) to know whom it calls may be one of many sites behind an address translator, or behind a relay.
+const PROVED_FROM_ONE: Pace = Pace { at_once: 100, in_a_second: 50 };
+
+/// Others are peers of an older version, and strangers.
+const UNPROVED_FROM_ONE: Pace = Pace { at_once: 20, in_a_second: 10 };
+
+/// The same from all sources: at 300 µs each, a tenth of a processor. Twenty sources can't use it up.
+const UNPROVED_IN_ALL: Pace = Pace { at_once: 500, in_a_second: 300 };
+
+/// The same: a third of a processor. Whoever floods by them has learned the site's key.
+const PROVED_IN_ALL: Pace = Pace { at_once: 1000, in_a_second: 1000 };
+
+/// Sources that are remembered; when more than these call within a few seconds, the others have the bounds in all only.
+const MAX_SOURCES: usize = 4096;
+
+/// How many at once, and how many in a second in the long run.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    at_once: u16,
+    in_a_second: u16,
+}
+
+/// What is left of a pace.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    count: f64,
+    at: Instant,
+}
+
+impl Pace {
+    fn full(self, now: Instant) -> Left {
+        Left { count: self.at_once.into(), at: now }
+    }
+
+    /// What is left by now.
+    fn refill(self, left: Left, now: Instant) -> Left {
+        let grown = now.saturating_duration_since(left.at).as_secs_f64() * f64::from(self.in_a_second);
+        Left { count: (left.count + grown).min(self.at_once.into()), at: now }
+    }
+
+    /// Takes one, if there is one left.
+    fn take(self, left: &mut Left, now: Instant) -> bool {
+        *left = self.refill(*left, now);
+        let is_left = left.count >= 1.0;
+        if is_left {
+            left.count -= 1.0;
+        }
+        is_left
+    }
+}
+
+/// How many handshakes are answered, which costs several operations on curves each.
+#[derive(Debug)]
+pub(super) struct Answering {
+    proved: Answered,
+    unproved: Answered,
+}
+
+#[derive(Debug)]
+struct Answered {
+    from_one: Pace,
+    in_all: Pace,
+    sources: HashMap<IpAddr, Left>,
+    left: Left,
+}
+
+impl Answering {
+    pub(super) fn new(now: Instant) -> Self {
+        let new = |from_one, in_all: Pace| Answered {
+            from_one,
+            in_all,
+            sources: HashMap::new(),
+            left: in_all.full(now),
+        };
+        Self {
+            proved: new(PROVED_FROM_ONE, PROVED_IN_ALL),
+            unproved: new(UNPROVED_FROM_ONE, UNPROVED_IN_ALL),
+        }
+    }
+
+    /// Whether one more from `ip` is to be answered.
+    pub(super) fn admits(&mut self, ip: IpAddr, has_proved: bool, now: Instant) -> bool {
+        let kind = if has_proved { &mut self.proved } else { &mut self.unproved };
+        kind.admits(source_of(ip), now)
+    }
+}
+
+impl Answered {
+    /// What a source has used up takes nothing from the others.
+    fn admits(&mut self, source: IpAddr, now: Instant) -> bool {
+        let Self { from_one, in_all, sources, left } = self;
+        if sources.len() >= MAX_SOURCES && !sources.contains_key(&source) {
+            sources.retain(|_, left| from_one.refill(*left, now).count < f64::from(from_one.at_once));
+        }
+        if sources.len() >= MAX_SOURCES && !sources.contains_key(&source) {
+            return in_all.take(left, now);
+        }
+        let of_source = sources.entry(source).or_insert_with(|| from_one.full(now));
+        from_one.take(of_source, now) && in_all.take(left, now)
     }
 }
 
@@ -125,12 +237,12 @@ mod tests {
     #[test]
     fn a_full_source_loses_its_own_oldest() {
         let mut half_open = HalfOpen::new();
-        assert_eq!(half_open.add(ip("192.0.2.1"), 1000), None);
+        assert_eq!(half_open.add(ip("192.0.2.1"), false, 1000), None);
         for n in 0..MAX_PER_SOURCE {
-            assert_eq!(half_open.add(ip("192.0.2.2"), n), None);
+            assert_eq!(half_open.add(ip("192.0.2.2"), false, n), None);
         }
-        assert_eq!(half_open.add(ip("192.0.2.2"), 2000), Some(0));
-        assert_eq!(half_open.add(ip("::ffff:192.0.2.2"), 2001), Some(1));
+        assert_eq!(half_open.add(ip("192.0.2.2"), false, 2000), Some(0));
+        assert_eq!(half_open.add(ip("::ffff:192.0.2.2"), false, 2001), Some(1));
     }
 
     #[test]
@@ -139,12 +251,12 @@ mod tests {
         let mut flood = (0..).map(|n: u32| (IpAddr::from([198, 51, 100, (n % 20) as u8]), n));
         let mut add = |half_open: &mut HalfOpen<u32>| {
             let (from, n) = flood.next().expect("it goes on");
-            half_open.add(from, n)
+            half_open.add(from, false, n)
         };
         let mut evicted: Vec<_> = (0..1000).filter_map(|_| add(&mut half_open)).collect();
         assert_eq!(evicted.len(), 1000 - MAX_IN_ALL);
         let peer = u32::MAX;
-        evicted.extend(half_open.add(ip("192.0.2.1"), peer));
+        evicted.extend(half_open.add(ip("192.0.2.1"), false, peer));
         // 3,000 a second for the ten seconds of two handshakes.
         evicted.extend((0..30_000).filter_map(|_| add(&mut half_open)));
         assert!(!evicted.contains(&peer));
@@ -156,21 +268,81 @@ mod tests {
         let mut half_open = HalfOpen::new();
         for n in 0..MAX_IN_ALL {
             let address = Ipv6Addr::from_bits((n as u128) << 64);
-            assert_eq!(half_open.add(address.into(), n), None);
+            assert_eq!(half_open.add(address.into(), false, n), None);
         }
-        assert_eq!(half_open.add(ip("2001:db8::1"), 2000), Some(0));
+        assert_eq!(half_open.add(ip("2001:db8::1"), false, 2000), Some(0));
         assert_eq!(half_open.entries.len(), MAX_IN_ALL);
+    }
+
+    #[test]
+    fn who_has_proved_something_stays_whoever_comes() {
+        let mut half_open = HalfOpen::new();
+        half_open.add(ip("192.0.2.1"), true, usize::MAX);
+        let evicted: Vec<_> = (0..3 * MAX_IN_ALL)
+            .filter_map(|n| half_open.add(Ipv6Addr::from_bits((n as u128) << 64).into(), false, n))
+            .collect();
+        assert!(!evicted.contains(&usize::MAX));
+        // From its own address, too.
+        let evicted: Vec<_> =
+            (0..3 * MAX_PER_SOURCE).filter_map(|n| half_open.add(ip("192.0.2.1"), false, n)).collect();
+        assert!(!evicted.contains(&usize::MAX));
+    }
+
+    #[test]
+    fn a_source_is_answered_at_a_pace_and_takes_nothing_from_others() {
+        let start = Instant::now();
+        let mut answering = Answering::new(start);
+        let mut count = |from: &str, has_proved, at: u64| {
+            let now = start + Duration::from_secs(at);
+            (0..5000).filter(|_| answering.admits(ip(from), has_proved, now)).count()
+        };
+        assert_eq!(count("2001:db8::1", false, 0), 20);
+        assert_eq!(count("2001:db8::2", false, 0), 0, "the same /64");
+        assert_eq!(count("2001:db8::2", true, 0), 100, "who has proved something has a pace of its own");
+        assert_eq!(count("192.0.2.1", false, 0), 20);
+        assert_eq!(count("192.0.2.1", false, 1), 10);
+        assert_eq!(count("192.0.2.1", true, 1), 100);
+        assert_eq!(count("192.0.2.1", true, 2), 50);
+    }
+
+    #[test]
+    fn twenty_sources_leave_some_for_an_older_peer() {
+        let start = Instant::now();
+        let mut answering = Answering::new(start);
+        let mut peer = 0;
+        for number in 0..30_000_u32 {
+            let now = start + Duration::from_secs(10) * number / 30_000;
+            answering.admits(IpAddr::from([198, 51, 100, (number % 20) as u8]), false, now);
+            if number % 3000 == 1500 {
+                peer += u32::from(answering.admits(ip("192.0.2.1"), false, now));
+            }
+        }
+        assert!(peer >= 9, "{peer} of 10 times");
+    }
+
+    #[test]
+    fn more_sources_than_are_remembered_have_the_bound_in_all() {
+        let now = Instant::now();
+        let mut answering = Answering::new(now);
+        let source = |number: u32| Ipv6Addr::from_bits(u128::from(number) << 64).into();
+        let answered = (0..10_000).filter(|number| answering.admits(source(*number), false, now)).count();
+        assert_eq!(answered, 500);
+        assert_eq!(answering.unproved.sources.len(), MAX_SOURCES);
+        assert!(answering.admits(source(9_999), true, now));
+        let later = now + Duration::from_secs(60);
+        assert!(answering.admits(source(9_999), false, later));
+        assert!(answering.unproved.sources.len() < MAX_SOURCES);
     }
 
     #[test]
     fn what_is_over_makes_room() {
         let mut half_open = HalfOpen::new();
         for n in 0..MAX_PER_SOURCE {
-            half_open.add(ip("192.0.2.2"), n);
+            half_open.add(ip("192.0.2.2"), false, n);
         }
         half_open.remove(|n| *n == 7);
         half_open.remove(|n| *n == 7);
-        assert_eq!(half_open.add(ip("192.0.2.2"), 1000), None);
+        assert_eq!(half_open.add(ip("192.0.2.2"), false, 1000), None);
     }
 
     #[test]

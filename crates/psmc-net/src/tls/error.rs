@@ -35,6 +35,15 @@ pub enum TlsError {
         /// The key of the invitation.
         key: PublicKey,
     },
+    /// A dialer that says nothing by which to tell that it knows the key of this site, which is quiet, or repeats what another one said.
+    #[error("the dialer does not prove to know this site's key: is it a stranger, or of version 0.1?")]
+    Unproved,
+    /// A dialer that knows the key of this site, which is quiet, but by whose clock this is another time.
+    #[error("the dialer's clock differs by {seconds} s from this one: set both by NTP")]
+    Clock {
+        /// By how much it is ahead.
+        seconds: i64,
+    },
     /// The one that answers is not the one dialled. The key found is claimed, not proved.
     #[error(
         "the peer has the key {found}, not {expected}: compare public_key with what `psmc pubkey` prints there"

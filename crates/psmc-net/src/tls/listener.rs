@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
@@ -12,13 +12,13 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tracing::{debug, error, info};
 
-use super::crowds::HalfOpen;
-use super::crowds::Strangers;
+use super::crowds::{Answering, HalfOpen, Strangers};
+use super::greeting::Greeting;
 use super::tcp;
 use super::{Acceptor, Secured, TlsError};
 use crate::retry::Retry;
 
-/// What an accept loop has seen so far. The first six say how TCP connections ended up.
+/// What an accept loop has seen so far. The first seven say how TCP connections ended up.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Handshakes that succeeded and were handed over.
@@ -27,6 +27,8 @@ pub struct Counters {
     pub refused_unknown_key: AtomicU64,
     /// Handshakes that failed otherwise: broken connections, other protocols, nonsense.
     pub failed_handshake: AtomicU64,
+    /// Handshakes dropped before anything was computed for them: more came from their source, or in all, than are answered.
+    pub put_off: AtomicU64,
     /// Handshakes dropped to make room for newer ones.
     pub evicted: AtomicU64,
     /// Handshakes not finished within [`HANDSHAKE_TIMEOUT`](super::HANDSHAKE_TIMEOUT).
@@ -45,16 +47,26 @@ pub struct Listener {
     counters: Arc<Counters>,
     handshakes: JoinSet<Outcome>,
     half_open: HalfOpen<AbortHandle>,
+    answering: Answering,
     strangers: Strangers,
+    /// When a clock that differs was spoken of last.
+    clock_at: Option<Instant>,
 }
 
-type Outcome = (Result<Secured, TlsError>, SocketAddr);
+type Outcome = (Result<Stage, TlsError>, SocketAddr);
+
+/// How far a handshake has got.
+enum Stage {
+    Heard(Box<Greeting<TcpStream>>),
+    Done(Box<Secured>),
+}
 
 impl Listener {
     /// Serves `listener` until the receiver of `ready` is closed. Dropping the future ends all handshakes.
     ///
     /// Each handshake is a task of its own. At most 512 are in progress, 32 of them from one IPv4 address or IPv6 /64; when
-    /// there are more, the oldest is dropped. A connection for which `ready` has no room is dropped and counted.
+    /// there are more, the oldest is dropped. How many are answered has bounds as well, narrow ones for who does not prove to know
+    /// the key of this side. A connection for which `ready` has no room is dropped and counted.
     /// The addresses handed over are canonical: IPv4 as IPv4, even from a dual-stack socket.
     pub async fn run(
         listener: TcpListener,
@@ -69,7 +81,9 @@ impl Listener {
             counters: counters.clone(),
             handshakes: JoinSet::new(),
             half_open: HalfOpen::new(),
+            answering: Answering::new(Instant::now()),
             strangers: Strangers::default(),
+            clock_at: None,
         };
         let mut retry = Retry::new("accept control connections");
         loop {
@@ -85,8 +99,30 @@ impl Listener {
 
     fn begin(&mut self, stream: TcpStream, from: SocketAddr) {
         let acceptor = self.acceptor.clone();
-        let task = self.handshakes.spawn(async move { (serve(&acceptor, stream).await, from) });
-        if let Some(oldest) = self.half_open.add(from.ip(), task) {
+        let task = self.handshakes.spawn(async move {
+            let heard = hear(&acceptor, stream).await;
+            (heard.map(|greeting| Stage::Heard(Box::new(greeting))), from)
+        });
+        self.add(from, false, task);
+    }
+
+    /// Answers a first message, if that is to be answered by the pace of its source.
+    fn answer(&mut self, greeting: Greeting<TcpStream>, from: SocketAddr) {
+        let has_proved = greeting.has_proved;
+        if !self.answering.admits(from.ip(), has_proved, Instant::now()) {
+            increment(&self.counters.put_off);
+            return;
+        }
+        let acceptor = self.acceptor.clone();
+        let task = self.handshakes.spawn(async move {
+            let answered = acceptor.answer(greeting).await;
+            (answered.map(|secured| Stage::Done(Box::new(secured))), from)
+        });
+        self.add(from, has_proved, task);
+    }
+
+    fn add(&mut self, from: SocketAddr, has_proved: bool, task: AbortHandle) {
+        if let Some(oldest) = self.half_open.add(from.ip(), has_proved, task) {
             oldest.abort();
             increment(&self.counters.evicted);
         }
@@ -99,7 +135,8 @@ impl Listener {
         };
         self.half_open.remove(|task| task.id() == id);
         match joined {
-            Ok((_, (Ok(secured), from))) => self.hand_over(secured, from),
+            Ok((_, (Ok(Stage::Heard(greeting)), from))) => self.answer(*greeting, from),
+            Ok((_, (Ok(Stage::Done(secured)), from))) => self.hand_over(*secured, from),
             Ok((_, (Err(error), from))) => self.count_failure(&error, from),
             // Only evicted ones are cancelled, and those are counted.
             Err(error) if error.is_cancelled() => {}
@@ -140,6 +177,13 @@ impl Listener {
             let address = from.ip();
             info!(%address, invitation = %key, times, "invitation rejected: it has expired, was used, or was withdrawn");
         }
+        if let TlsError::Clock { seconds } = error
+            && self.clock_at.is_none_or(|at| at.elapsed() >= CLOCK_AGAIN)
+        {
+            self.clock_at = Some(Instant::now());
+            let address = from.ip();
+            info!(%address, seconds, "a caller's clock differs: this site is quiet, and goes by the time; set both by NTP");
+        }
         increment(match error {
             TlsError::UnknownKey { .. } | TlsError::UnknownInvitation { .. } => {
                 &self.counters.refused_unknown_key
@@ -149,15 +193,17 @@ impl Listener {
             | TlsError::WrongKey { .. }
             | TlsError::KeyRefused
             | TlsError::OtherProtocol
+            | TlsError::Unproved
+            | TlsError::Clock { .. }
             | TlsError::Handshake(_) => &self.counters.failed_handshake,
         });
         debug!(%from, error = error as &dyn std::error::Error, "no control connection");
     }
 }
 
-async fn serve(acceptor: &Acceptor, stream: TcpStream) -> Result<Secured, TlsError> {
+async fn hear(acceptor: &Acceptor, stream: TcpStream) -> Result<Greeting<TcpStream>, TlsError> {
     tcp::tune(SockRef::from(&stream)).map_err(TlsError::Io)?;
-    acceptor.accept(stream).await
+    acceptor.hear(stream).await
 }
 
 /// The next connection. Errors are counted and got over, however many there are.
@@ -176,3 +222,6 @@ async fn accept(listener: &TcpListener, retry: &mut Retry, counters: &Counters) 
 fn increment(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
+
+/// A clock that differs is spoken of again after this time.
+const CLOCK_AGAIN: Duration = Duration::from_secs(600);

@@ -33,13 +33,21 @@ struct Server {
 
 impl Server {
     fn start(allow: &[&Identity]) -> Self {
+        Self::start_as(allow, false)
+    }
+
+    fn start_quietly(allow: &[&Identity]) -> Self {
+        Self::start_as(allow, true)
+    }
+
+    fn start_as(allow: &[&Identity], is_quiet: bool) -> Self {
         let identity = identity();
         let allowed: AllowedKeys = allow.iter().map(|peer| peer.public()).collect();
         let listener = tcp::listen_tcp("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let counters = Arc::new(Counters::default());
         let (sender, ready) = mpsc::channel(QUEUE);
-        let acceptor = Acceptor::new(&identity, allowed.clone());
+        let acceptor = Acceptor::new(&identity, allowed.clone()).quietly(is_quiet);
         tokio::spawn(Listener::run(listener, acceptor, sender, counters.clone()));
         Self { identity, allowed, address, counters, ready }
     }
@@ -98,6 +106,32 @@ async fn both_ends_know_each_other_and_share_keys() {
     accepted.stream.read_exact(&mut read).await.unwrap();
     assert_eq!(&read, b"hello");
     assert_eq!(server.counters.accepted.load(Ordering::Relaxed), 1);
+}
+
+/// One of version 0.1 passes over the proof, and one who dials of that version has none.
+#[tokio::test]
+async fn older_sides_and_newer_ones_understand_each_other() {
+    let (site, peer) = (identity(), identity());
+    let allowed = AllowedKeys::from_iter([peer.public()]);
+    let older = tokio_rustls::TlsAcceptor::from(Arc::new(config::server(&site, allowed.clone(), ALPN)));
+    let (near, far) = tokio::io::duplex(1 << 16);
+    let dialer = Dialer::new(&peer, site.public());
+    let (dialed, accepted) = tokio::join!(dialer.connect(near), older.accept(far));
+    assert_eq!(dialed.unwrap().protocol, ALPN);
+    assert_eq!(accepted.unwrap().get_ref().1.alpn_protocol(), Some(ALPN));
+
+    let older = TlsConnector::from(Arc::new(config::client(&peer, site.public(), ALPN)));
+    for is_quiet in [false, true] {
+        let acceptor = Acceptor::new(&site, allowed.clone()).quietly(is_quiet);
+        let (near, far) = tokio::io::duplex(1 << 16);
+        let (dialed, accepted) = tokio::join!(older.connect(no_name(), near), acceptor.accept(far));
+        if is_quiet {
+            assert!(matches!(accepted, Err(TlsError::Unproved)), "{accepted:?}");
+            assert_eq!(dialed.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        } else {
+            assert_eq!(accepted.unwrap().peer, peer.public());
+        }
+    }
 }
 
 #[tokio::test]

@@ -120,6 +120,8 @@ pub struct Site {
     pub mtu: Option<u16>,
     /// What becomes of the MSS of TCP connections through the tunnel.
     pub clamp_mss: ClampMss,
+    /// Whether nobody is answered who does not prove to know its public key.
+    pub is_quiet: bool,
     /// How old keys get before new ones are exchanged through the tunnel.
     pub rekey_after: Duration,
     /// Whether peers may test how fast the tunnel is.

@@ -60,6 +60,9 @@ impl Config {
         if site.clamp_mss != ClampMss::default() {
             writeln!(f, "  MSS of TCP   {}", clamp_mss_in_words(site.clamp_mss))?;
         }
+        if site.is_quiet {
+            writeln!(f, "  quiet        answers nobody who does not know its public key")?;
+        }
         if let Some(police) = site.unresponsive {
             let floor = police.floor / 1000;
             match police.mode {

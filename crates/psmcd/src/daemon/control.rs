@@ -138,9 +138,7 @@ impl Control {
         let fitting = site.mtu.is_none().then(Fitting::new);
         let interface = TunnelInterface { name: tun_name, index: tun_index, fitting };
         let invitations = Invitations::new(invitations);
-        let acceptor = Acceptor::new(&identity, allowed.clone())
-            .with_invitations(&identity, invitations.allowed())
-            .with_streams(&identity, allowed.clone());
+        let acceptor = acceptor(&site, &identity, &allowed, &invitations);
         let quotas = Quotas::new(site.state_file.clone());
         let footprint = Footprint::begin(&site, numbers).await?;
         let grants = Grants::new(site.grants_file.clone(), identity.public());
@@ -432,4 +430,17 @@ async fn until(at: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,
     }
+}
+
+/// Who admits callers: peers, who joins by an invitation, and streams of paths.
+fn acceptor(
+    site: &config::Site,
+    identity: &Identity,
+    allowed: &AllowedKeys,
+    invitations: &Invitations,
+) -> Acceptor {
+    Acceptor::new(identity, allowed.clone())
+        .quietly(site.is_quiet)
+        .with_invitations(identity, invitations.allowed())
+        .with_streams(identity, allowed.clone())
 }

@@ -96,6 +96,7 @@ impl Control {
             ("control_accepted", read(&tls.accepted)),
             ("control_unknown_key", read(&tls.refused_unknown_key)),
             ("control_failed_handshake", read(&tls.failed_handshake)),
+            ("control_put_off", read(&tls.put_off)),
             ("control_evicted", read(&tls.evicted)),
             ("control_timed_out", read(&tls.timed_out)),
             ("control_overflowed", read(&tls.overflowed)),

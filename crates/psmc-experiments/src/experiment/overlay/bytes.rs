@@ -9,7 +9,7 @@ use psmc_wire::ids::{KeyBytes, Label};
 use psmc_wire::relay::{self, Far, Grant, SIGNATURE_LEN, SIGNED_GRANT_LEN, SignedGrant};
 
 /// What the client sends first of a TLS handshake, what the server answers, and what the client ends it with.
-pub(super) const HANDSHAKE: [u32; 3] = [1390, 1474, 250];
+pub(super) const HANDSHAKE: [u32; 3] = [1448, 1474, 250];
 
 /// Of UDP and IPv4.
 const UDP: u32 = 28;

@@ -29,6 +29,45 @@ async fn garbage_is_answered_with_an_alert_and_nothing_else() {
     reaches(&server.counters.failed_handshake, 2).await;
 }
 
+/// What somebody reads on the way who calls `whom`.
+async fn first_message(whom: PublicKey) -> Vec<u8> {
+    let (near, mut far) = tokio::io::duplex(1 << 16);
+    let dialer = Dialer::new(&identity(), whom);
+    let dialing = tokio::spawn(async move { dialer.connect(near).await.map(drop) });
+    let mut message = vec![0; 1 << 14];
+    let len = far.read(&mut message).await.unwrap();
+    message.truncate(len);
+    dialing.abort();
+    message
+}
+
+#[tokio::test]
+async fn a_quiet_acceptor_says_nothing_to_who_does_not_know_its_key() {
+    let me = identity();
+    let server = Server::start_quietly(&[&me]);
+    let mut heard = 0;
+    let alpn = [0, 16, 0, 9, 0, 7, 6, b'p', b's', b'm', b'c', b'/', b'1'];
+    for words in [
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        client_hello_1_2(),
+        client_hello_1_3(&[]),
+        client_hello_1_3(&alpn),
+        first_message(identity().public()).await,
+    ] {
+        assert_eq!(answer_to(&server, &words).await, b"", "{words:?}");
+        heard += 1;
+    }
+    reaches(&server.counters.failed_handshake, heard).await;
+    // Who knows the key is answered, and who repeats what it said is not.
+    let words = first_message(server.identity.public()).await;
+    let mut tcp = server.tcp().await;
+    tcp.write_all(&words).await.unwrap();
+    // The record of a handshake (RFC 8446 §5.1).
+    assert_eq!(timeout(5 * SECOND, tcp.read_u8()).await.unwrap().unwrap(), 22);
+    assert_eq!(answer_to(&server, &words).await, b"");
+    server.dial(&me).await.unwrap();
+}
+
 #[tokio::test]
 async fn tls_1_2_is_refused() {
     let server = Server::start(&[]);

@@ -14,6 +14,7 @@ pub(super) fn needs_restart(before: &Site, now: &Site) -> Vec<String> {
         ("listen_tls", before.listen_tls == now.listen_tls),
         ("interface", before.interface == now.interface),
         ("mtu", before.mtu == now.mtu),
+        ("quiet", before.is_quiet == now.is_quiet),
         ("rekey_after", before.rekey_after == now.rekey_after),
         ("state_file", before.state_file == now.state_file),
         ("control_socket", before.control_socket == now.control_socket),

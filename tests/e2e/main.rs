@@ -37,6 +37,7 @@ mod relays;
 mod reload;
 mod repair;
 mod roaming;
+mod secrets;
 mod segments;
 mod shared;
 mod sla;

@@ -115,7 +115,13 @@ fn a_relay_runs_as_a_user_of_its_own() {
     );
     machine.types("systemctl enable --now psmc-relay@fra1 && systemctl reload psmc-relay@fra1");
     let process = machine.types("systemctl show --property MainPID --value psmc-relay@fra1");
-    assert_eq!(machine.types(&format!("stat --format %U /proc/{}", process.trim())), "psmc-relay\n");
+    let process = process.trim();
+    let user = format!("id --name --user $(awk '/^Uid:/ {{ print $2 }}' /proc/{process}/status)");
+    assert_eq!(machine.types(&user), "psmc-relay\n");
+    // Its memory is nobody's but root's, although it runs as that user.
+    assert_eq!(machine.types(&format!("stat --format %U /proc/{process}/mem")), "root\n");
+    let read = format!("runuser -u psmc-relay -- head -c 1 /proc/{process}/maps || true");
+    assert_eq!(machine.types(&read), "");
     assert!(machine.types("psmc-relay status").contains("relay fra1"));
     machine.types("dpkg --purge psmc-relay");
     assert_eq!(machine.types("cat /proc/[0-9]*/comm | grep psmc || true"), "");

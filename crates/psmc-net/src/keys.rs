@@ -5,9 +5,11 @@
 //! those are never made a private key here: [`PublicKey::has_private_key`] tells the two apart.
 
 mod file;
+mod secret;
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use aws_lc_rs::rand;
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
@@ -16,6 +18,8 @@ use base64::engine::general_purpose::STANDARD;
 use curve25519_dalek::edwards::CompressedEdwardsY;
 use thiserror::Error;
 use zeroize::Zeroizing;
+
+use secret::Secret;
 
 pub use file::{KeyFileError, read_private_key};
 
@@ -41,8 +45,10 @@ pub enum KeyError {
     NotBase64,
 }
 
-/// The secret half of a site's identity; wiped from memory when dropped.
-pub struct PrivateKey(Zeroizing<[u8; KEY_LEN]>);
+/// The secret half of a site's identity. Clones share one place in memory, which is locked where the system lets this process do
+/// that, is in no core dump, and is wiped when the last of them is dropped.
+#[derive(Clone)]
+pub struct PrivateKey(Arc<Secret>);
 
 impl PrivateKey {
     /// A new key from the system's randomness, which nobody can mistake for a public one.
@@ -52,7 +58,8 @@ impl PrivateKey {
     #[must_use]
     pub fn generate() -> Self {
         loop {
-            let key = Self(Zeroizing::new(random_seed()));
+            let fill = |seed: &mut [u8; KEY_LEN]| rand::fill(seed).expect("the system gives randomness");
+            let key = Self(Arc::new(Secret::filled(fill)));
             if !key.may_be_public() {
                 return key;
             }
@@ -62,7 +69,8 @@ impl PrivateKey {
     /// The key of a seed: as secret as the seed is. For keys that must come out the same each time.
     #[must_use]
     pub fn from_seed(seed: [u8; KEY_LEN]) -> Self {
-        Self(Zeroizing::new(seed))
+        let seed = Zeroizing::new(seed);
+        Self(Arc::new(Secret::filled(|bytes| *bytes = *seed)))
     }
 
     /// Reads a key as [`to_base64`](Self::to_base64) writes it; white space around it is ignored.
@@ -70,20 +78,22 @@ impl PrivateKey {
     /// # Errors
     /// [`KeyError`] if `text` is anything else.
     pub fn from_base64(text: &str) -> Result<Self, KeyError> {
-        decode(text).map(Self)
+        let mut decoded = Ok(());
+        let secret = Secret::filled(|bytes| decoded = decode(text, bytes));
+        decoded.map(|()| Self(Arc::new(secret)))
     }
 
     /// The key as a file holds it, without a line end; wiped from memory when dropped.
     #[must_use]
     pub fn to_base64(&self) -> Zeroizing<String> {
-        Zeroizing::new(STANDARD.encode(*self.0))
+        Zeroizing::new(STANDARD.encode(self.seed()))
     }
 
     /// The public half.
     #[must_use]
     pub fn public(&self) -> PublicKey {
         // Every string of 32 bytes is a seed (RFC 8032 §5.1.5), and has a public key of 32 bytes.
-        let pair = Ed25519KeyPair::from_seed_unchecked(&*self.0).expect("32 bytes are a seed");
+        let pair = Ed25519KeyPair::from_seed_unchecked(self.seed()).expect("32 bytes are a seed");
         PublicKey(pair.public_key().as_ref().try_into().expect("an Ed25519 public key has 32 bytes"))
     }
 
@@ -91,26 +101,26 @@ impl PrivateKey {
     /// were not made by [`generate`](Self::generate) could.
     #[must_use]
     pub fn may_be_public(&self) -> bool {
-        PublicKey(*self.0).has_private_key()
+        PublicKey(*self.seed()).has_private_key()
     }
 
     /// Whether these bytes are that public key.
     #[must_use]
     pub fn is_bytes_of(&self, key: &PublicKey) -> bool {
-        *self.0 == key.0
+        *self.seed() == key.0
     }
 
     /// The signature of `message`.
     #[must_use]
     pub fn sign(&self, message: &[u8]) -> [u8; SIGNATURE_LEN] {
-        let pair = Ed25519KeyPair::from_seed_unchecked(&*self.0).expect("32 bytes are a seed");
+        let pair = Ed25519KeyPair::from_seed_unchecked(self.seed()).expect("32 bytes are a seed");
         pair.sign(message).as_ref().try_into().expect("an Ed25519 signature has 64 bytes")
     }
 
     /// The seed itself, as secret as the key is.
     #[must_use]
     pub fn seed(&self) -> &[u8; KEY_LEN] {
-        &self.0
+        self.0.bytes()
     }
 }
 
@@ -166,7 +176,8 @@ impl FromStr for PublicKey {
     type Err = KeyError;
 
     fn from_str(text: &str) -> Result<Self, KeyError> {
-        decode(text).map(|bytes| Self(*bytes))
+        let mut bytes = [0; KEY_LEN];
+        decode(text, &mut bytes).map(|()| Self(bytes))
     }
 }
 
@@ -184,7 +195,7 @@ impl fmt::Debug for PublicKey {
     }
 }
 
-fn decode(text: &str) -> Result<Zeroizing<[u8; KEY_LEN]>, KeyError> {
+fn decode(text: &str, key: &mut [u8; KEY_LEN]) -> Result<(), KeyError> {
     let text = text.trim();
     if text.len() != TEXT_LEN {
         return Err(KeyError::Length { found: text.len() });
@@ -195,9 +206,8 @@ fn decode(text: &str) -> Result<Zeroizing<[u8; KEY_LEN]>, KeyError> {
         Ok(KEY_LEN) => {}
         Ok(_) | Err(_) => return Err(KeyError::NotBase64),
     }
-    let mut key = Zeroizing::new([0; KEY_LEN]);
     key.copy_from_slice(&decoded[..KEY_LEN]);
-    Ok(key)
+    Ok(())
 }
 
 /// Length of a key in base64: 4 characters for every 3 bytes begun.

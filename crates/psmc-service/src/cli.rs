@@ -7,6 +7,7 @@ use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use nix::sys::prctl::set_dumpable;
 use psmc_toml::ConfigError;
 
 use crate::logging::{self, LogError, LogFormat};
@@ -157,6 +158,10 @@ pub fn run<C, E: Error + Send + Sync + 'static>(
     daemon: impl FnOnce(C, &Path) -> Result<(), E>,
 ) -> Result<(), CliError> {
     let _log = logging::init(args.log_format, args.log.as_deref())?;
+    // Before there is a secret in it: no core dump, and nobody but root looks at the memory, whoever runs this.
+    if let Err(error) = set_dumpable(false) {
+        tracing::warn!(%error, "the memory of this process cannot be kept from its user");
+    }
     daemon(load(file)?, file).map_err(CliError::program)
 }
 

@@ -84,6 +84,10 @@ pub fn read_key_file(path: &Path) -> Result<PrivateKey, ValueError> {
             format!("other users can get at the key file {shown} (its mode is {mode:04o})"),
             format!("run `chmod 600 {shown}`"),
         ),
+        KeyFileError::Foreign { owner, .. } => ValueError::new(
+            format!("the key file {shown} belongs to the user {owner}, who can put another key in it"),
+            format!("run `chown root {shown}`, or make a key of your own with `umask 077; psmc genkey`"),
+        ),
         KeyFileError::Empty { .. } => ValueError::new(
             format!("the key file {shown} is empty"),
             format!("fill it with `psmc genkey > {shown}`"),

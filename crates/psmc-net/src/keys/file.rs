@@ -1,10 +1,11 @@
 //! Private keys in files.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::unistd::geteuid;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -35,6 +36,16 @@ pub enum KeyFileError {
         /// Its permission bits.
         mode: u32,
     },
+    /// Somebody owns the file who could have put another key in it.
+    #[error(
+        "the key file {path} belongs to the user {owner}, who is another one: run `chown root {path}`, or make a key of your own"
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// The number of its owner.
+        owner: u32,
+    },
     /// The file is empty, as `psmc genkey > FILE` leaves it when it fails.
     #[error("the key file {path} is empty: fill it with `psmc genkey > {path}`")]
     Empty {
@@ -51,7 +62,8 @@ pub enum KeyFileError {
     },
 }
 
-/// Reads a private key from a file that only its owner may touch.
+/// Reads a private key from a file that only its owner may touch: root, the user that runs this, or the owner of its directory, who
+/// can put another file there anyway.
 ///
 /// A public key in such a file goes unnoticed: nothing tells the two apart.
 ///
@@ -88,7 +100,18 @@ fn check_mode(path: &Path, file: &File) -> Result<(), KeyFileError> {
     if mode & OTHERS != 0 {
         return Err(KeyFileError::Exposed { path: path.into(), mode });
     }
+    let owner = metadata.uid();
+    let owns_directory = || path.parent().is_some_and(|directory| is_owned_by(directory, owner));
+    if owner != ROOT && owner != geteuid().as_raw() && !owns_directory() {
+        return Err(KeyFileError::Foreign { path: path.into(), owner });
+    }
     Ok(())
+}
+
+fn is_owned_by(directory: &Path, owner: u32) -> bool {
+    // A name alone is beside the process.
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    fs::metadata(directory).is_ok_and(|metadata| metadata.uid() == owner)
 }
 
 fn read_bounded(file: &mut File) -> io::Result<Zeroizing<Vec<u8>>> {
@@ -110,6 +133,9 @@ fn parse(text: &[u8]) -> Result<PrivateKey, KeyError> {
     PrivateKey::from_base64(text)
 }
 
+/// The user who may do everything anyway.
+const ROOT: u32 = 0;
+
 /// Permission bits that let somebody else than the owner in.
 const OTHERS: u32 = 0o077;
 
@@ -118,7 +144,7 @@ const MAX_FILE_LEN: usize = 256;
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, OpenOptions};
+    use std::fs::OpenOptions;
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
 
@@ -170,6 +196,25 @@ mod tests {
             assert!(complaint.contains(remedy), "{complaint}");
             assert!(complaint.contains(&*file.0.to_string_lossy()), "{complaint}");
         }
+    }
+
+    #[test]
+    fn only_who_owns_the_directory_or_root_may_own_the_key() {
+        let key = PrivateKey::generate().to_base64();
+        let nobody = Some(65_534);
+        let foreign = TestFile::new("foreign", 0o600, &key);
+        std::os::unix::fs::chown(&foreign.0, nobody, None).expect("this test needs root");
+        assert!(matches!(foreign.read(), Err(KeyFileError::Foreign { owner: 65_534, .. })));
+        let directory = foreign.0.with_extension("dir");
+        fs::create_dir(&directory).unwrap();
+        let file = TestFile(directory.join("key"));
+        fs::rename(&foreign.0, &file.0).unwrap();
+        let before = file.read();
+        std::os::unix::fs::chown(&directory, nobody, None).unwrap();
+        let after = file.read();
+        fs::remove_dir_all(&directory).unwrap();
+        assert!(matches!(before, Err(KeyFileError::Foreign { .. })), "{before:?}");
+        after.unwrap();
     }
 
     #[test]

@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::crypto::CryptoProvider;
-use rustls::crypto::aws_lc_rs::sign::any_eddsa_type;
 use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
-use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
-use rustls::sign::CertifiedKey;
+use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::version::TLS13;
-use rustls::{ClientConfig, ServerConfig, SupportedProtocolVersion};
-use zeroize::Zeroizing;
+use rustls::{
+    ClientConfig, Error, ServerConfig, SignatureAlgorithm, SignatureScheme, SupportedProtocolVersion,
+};
 
 use super::Identity;
 use super::trust::{AllowedKeys, Listed, Pinned};
-use crate::keys::{KEY_LEN, PrivateKey, PublicKey};
+use crate::keys::{PrivateKey, PublicKey};
 
 /// Dials as `identity`, whoever owns `expected`, for the protocol `alpn`.
 pub(super) fn client(identity: &Identity, expected: PublicKey, alpn: &[u8]) -> ClientConfig {
@@ -66,13 +66,41 @@ const VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13];
 
 /// The key as rustls signs with it and shows it.
 pub(super) fn certified(key: &PrivateKey) -> Arc<CertifiedKey> {
-    let mut pkcs8 = Zeroizing::new([0; PKCS8_PREFIX.len() + KEY_LEN]);
-    pkcs8[..PKCS8_PREFIX.len()].copy_from_slice(PKCS8_PREFIX);
-    pkcs8[PKCS8_PREFIX.len()..].copy_from_slice(key.seed());
-    let signer = any_eddsa_type(&PrivatePkcs8KeyDer::from(&pkcs8[..]))
-        // The prefix is right for every seed, and every seed is a key; the tests sign with it.
-        .expect("an Ed25519 seed behind its PKCS#8 prefix is a key");
-    Arc::new(CertifiedKey::new(vec![to_spki(&key.public())], signer))
+    let shown = to_spki(&key.public());
+    let signing = Signing { key: key.clone(), shown: shown.clone() };
+    Arc::new(CertifiedKey::new(vec![shown], Arc::new(signing)))
+}
+
+/// Signs with a key where that is, and makes what is computed from it anew each time: so nobody has a copy of it for long.
+#[derive(Clone, Debug)]
+struct Signing {
+    key: PrivateKey,
+    shown: CertificateDer<'static>,
+}
+
+impl SigningKey for Signing {
+    fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
+        let is_offered = offered.contains(&SignatureScheme::ED25519);
+        is_offered.then(|| Box::new(self.clone()) as Box<dyn Signer>)
+    }
+
+    fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'_>> {
+        Some(SubjectPublicKeyInfoDer::from(self.shown.as_ref()))
+    }
+
+    fn algorithm(&self) -> SignatureAlgorithm {
+        SignatureAlgorithm::ED25519
+    }
+}
+
+impl Signer for Signing {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
+        Ok(self.key.sign(message).to_vec())
+    }
+
+    fn scheme(&self) -> SignatureScheme {
+        SignatureScheme::ED25519
+    }
 }
 
 /// The key as its SubjectPublicKeyInfo, which stands where a certificate would (RFC 7250 §3).
@@ -89,11 +117,6 @@ pub(super) fn from_spki(der: &[u8]) -> Option<PublicKey> {
 /// What precedes the 32 bytes of any Ed25519 key in its SubjectPublicKeyInfo (RFC 8410 §4): SEQUENCE of
 /// AlgorithmIdentifier (1.3.101.112, no parameters) and BIT STRING.
 const SPKI_PREFIX: &[u8] = &[0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-
-/// What precedes the 32 bytes of any Ed25519 seed in PKCS#8 (RFC 8410 §7): SEQUENCE of version 0,
-/// AlgorithmIdentifier (1.3.101.112, no parameters) and OCTET STRING in an OCTET STRING.
-const PKCS8_PREFIX: &[u8] =
-    &[0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
 #[cfg(test)]
 mod tests {

@@ -60,7 +60,7 @@ faults! {
     ConfigInvalid "config-invalid" Wrong "the configuration has a mistake, or two settings contradict each other"
     KeyFileMissing "key-file-missing" Wrong "there is no file at `private_key_file`"
     KeyFileUnreadable "key-file-unreadable" Wrong "the file of the private key cannot be read"
-    KeyFileExposed "key-file-exposed" Wrong "other users can read or write the file of the private key"
+    KeyFileExposed "key-file-exposed" Wrong "another user owns the file of the private key, or can read or write it"
     KeyFileWrong "key-file-wrong" Wrong "the file of the private key is empty, or holds something else"
     TunMissing "tun-missing" Wrong "there is no TUN device: no `/dev/net/tun`, or no driver"
     TunDenied "tun-denied" Wrong "root may not open `/dev/net/tun`, as in a container without the device"

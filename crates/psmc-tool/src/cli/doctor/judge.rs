@@ -34,7 +34,7 @@ pub(super) fn of_file(error: &ConfigError, key: Option<&WrongKeyFile>) -> Vec<Fi
         let fault = match error {
             KeyFileError::Missing { .. } => Fault::KeyFileMissing,
             KeyFileError::Unreadable { .. } => Fault::KeyFileUnreadable,
-            KeyFileError::Exposed { .. } => Fault::KeyFileExposed,
+            KeyFileError::Exposed { .. } | KeyFileError::Foreign { .. } => Fault::KeyFileExposed,
             KeyFileError::Empty { .. } | KeyFileError::NotAKey { .. } => Fault::KeyFileWrong,
         };
         Finding::new(fault, "", said.reason(), said.remedy())

@@ -1,11 +1,13 @@
 //! TCP connections that the sites end (`tcp = "split"`), between hosts that know nothing of it.
 
+use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use psmc_api::{EndedFlow, Flows, StreamsStatus};
+use psmc_net::keys::PrivateKey;
 use psmc_testbed::poll::wait_for;
 use socket2::{SockRef, TcpKeepalive};
 
@@ -198,6 +200,25 @@ fn a_site_that_ends_or_dies_leaves_no_host_waiting() {
         tunnel.wait_until_up();
         wait_for("streams again", PATIENCE, || tunnel.van.peer().streams.map(drop));
     }
+}
+
+#[test]
+fn a_peer_that_is_removed_loses_its_connections_at_once() {
+    let tunnel = Tunnel::start(plan());
+    let (listener, address) = listen(&tunnel.hq, Family::V4);
+    let (mut client, mut server) = connection(&tunnel, &listener, address);
+    greet(&mut client, &mut server);
+    let others: Vec<_> = (0..20).map(|_| connection(&tunnel, &listener, address)).collect();
+    let text = fs::read_to_string(tunnel.hq.file("toml")).unwrap();
+    let other = PrivateKey::generate().public().to_string();
+    tunnel.hq.reload(&text.replace(&tunnel.van.key.public().to_string(), &other), "");
+    assert_eq!(tunnel.hq.peer().public_key, other);
+    for (near, far) in others.iter().map(|(near, far)| (near, far)).chain([(&client, &server)]) {
+        assert_eq!([near, far].map(error_at_end), [ErrorKind::ConnectionReset; 2]);
+    }
+    // It does not get in any more.
+    let refused = tunnel.hq.counter("control_unknown_key");
+    wait_for("a refusal", PATIENCE, || (tunnel.hq.counter("control_unknown_key") > refused).then_some(()));
 }
 
 #[test]

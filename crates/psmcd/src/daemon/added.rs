@@ -67,6 +67,8 @@ impl Control {
         self.connections.forget(id);
         let sockets: Vec<_> =
             peer.paths.iter().chain(&peer.retired).flat_map(|path| path.sockets()).collect();
+        // The peer hears of the ends of connections before it is forgotten.
+        self.plane.call(move |plane| plane.end_splits_of(id)).await?;
         let removed = self.plane.call(move |plane| {
             plane.site.remove_peer(id);
             sockets.into_iter().for_each(|socket| plane.close_port(socket));

@@ -290,6 +290,13 @@ impl Plane {
         Ok(())
     }
 
+    /// Resets the TCP connections that are ended here and lead to a peer.
+    pub(super) fn end_splits_of(&mut self, peer: PeerId) {
+        if let Some(splits) = &mut self.splits {
+            splits.end_those_of(peer, &mut self.site, Instant::now());
+        }
+    }
+
     /// Resets all TCP connections that are ended here, and ends no more.
     pub(super) fn end_splits(&mut self) {
         if let Some(mut splits) = self.splits.take() {

@@ -263,6 +263,18 @@ impl Splits {
         }
     }
 
+    /// Ends the connections of a peer that is about to be removed: nobody tells of its streams afterwards.
+    pub(super) fn end_those_of(&mut self, peer: PeerId, site: &mut Site, now: Instant) {
+        let theirs = self.connections.iter().filter(|(_, connection)| connection.peer == peer);
+        for token in theirs.map(|(&token, _)| token).collect::<Vec<_>>() {
+            let Some(gone) = self.remove(token, AFTER_RESET, now) else { continue };
+            reset(site, (gone.peer, gone.stream), now);
+            if let Stage::Stands(socket) = gone.stage {
+                stack::reset(socket);
+            }
+        }
+    }
+
     /// Something has happened to a stream.
     pub(super) fn on_event(
         &mut self,

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ipnet::IpNet;
 use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_toml::{ConfigError, Dialect, Name, SocketPath, Source};
 
@@ -27,6 +28,10 @@ pub struct Config {
     pub ca_file: Option<PathBuf>,
     /// Special names, such as `home.arpa`, that they are asked for all the same.
     pub passed_on: Vec<hickory_proto::rr::Name>,
+    /// Who may ask, beside this machine.
+    pub clients: Vec<IpNet>,
+    /// Under which names there may be addresses of this machine and its networks.
+    pub private: Vec<hickory_proto::rr::Name>,
     /// How much memory answers may take, in MiB.
     pub cache_mib: u32,
     /// How long an answer may wait for the tunnel to its service.

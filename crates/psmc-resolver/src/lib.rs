@@ -9,7 +9,7 @@
 //! | [`config`] | the TOML file |
 //! | [`daemon`] | the program; `resolving` is what its file makes of it |
 //! | `listen`, `lookup`, `cache`, `upstream`, `limit` | a resolver like any other |
-//! | `special` | names that nobody else is asked for |
+//! | `special`, `foreign` | names that nobody else is asked for, and addresses that no name of others has |
 //! | `service` | what it does for services |
 //! | [`tunnels`] | what it asks of psmcd |
 //! | `signal` | the connection to a coordinator, and what it is told of relays |
@@ -18,6 +18,7 @@
 mod cache;
 pub mod config;
 pub mod daemon;
+mod foreign;
 mod limit;
 mod listen;
 mod lookup;
@@ -36,6 +37,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use hickory_proto::rr::Name;
+use ipnet::IpNet;
 
 pub(crate) use psmc_service::error_chain;
 
@@ -56,6 +58,10 @@ struct Resolver {
     services: BTreeMap<Name, Service>,
     /// Special names that the upstream servers are asked for all the same.
     passed_on: Vec<Name>,
+    /// Under which names there may be addresses of this machine and its networks.
+    own: Vec<Name>,
+    /// Who may ask, beside this machine.
+    clients: Vec<IpNet>,
 }
 
 impl Resolver {
@@ -72,11 +78,19 @@ impl Resolver {
                 let special = special::answer(question, &self.passed_on);
                 let reply = match special {
                     Some(reply) => reply,
-                    None => lookup.answer(question, Asker::Client(source)).await,
+                    None => {
+                        let found = lookup.answer(question, Asker::Client(source)).await;
+                        foreign::without(found, &self.own)
+                    }
                 };
                 self.adapt(question, reply).await
             }
         }
+    }
+
+    /// Whether somebody at this address may ask.
+    fn serves(&self, source: IpAddr) -> bool {
+        source.is_loopback() || self.clients.iter().any(|net| net.contains(&source))
     }
 
     /// An answer that has addresses of services, as those say.

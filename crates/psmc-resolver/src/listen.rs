@@ -111,14 +111,20 @@ async fn respond(
             return malformed(bytes, error);
         }
     };
+    let from = from.to_canonical();
     let question = match (request.message_type, request.op_code) {
+        _ if !resolver.serves(from) => Err(ResponseCode::Refused),
         (MessageType::Query, OpCode::Query) => Question::of_request(&request),
         _ => Err(ResponseCode::NotImp),
     };
     let reply = match question {
         Ok(question) => {
             resolver.counters.questions();
-            resolver.answer(&question, from.to_canonical()).await
+            resolver.answer(&question, from).await
+        }
+        Err(ResponseCode::Refused) => {
+            resolver.counters.refused();
+            Reply::of_code(ResponseCode::Refused)
         }
         Err(code) => {
             resolver.counters.malformed();

@@ -1,5 +1,6 @@
 //! What a configuration makes of a resolver, and the one that takes its place when the file is read anew.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -97,8 +98,11 @@ impl Resolving {
             let name = service.name.clone();
             (name, Service::start(service, &shared, &mut tasks))
         });
-        let services = services.collect();
-        let resolver = Arc::new(Resolver { shared, counters, services, passed_on: config.passed_on });
+        let services: BTreeMap<_, _> = services.collect();
+        // A service is where the file says, whatever its address in DNS.
+        let own = config.private.into_iter().chain(services.keys().cloned()).collect();
+        let (passed_on, clients) = (config.passed_on, config.clients);
+        let resolver = Arc::new(Resolver { shared, counters, services, passed_on, own, clients });
         if let Some(config) = config.coordinator {
             tasks.spawn(coordinator::listen(resolver.clone(), config));
         }

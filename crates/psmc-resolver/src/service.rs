@@ -37,7 +37,7 @@ use super::question::Question;
 use super::reply::Reply;
 use super::status::Counters;
 use super::tunnels::{FailedRelay, Policy, Tunnel, TunnelState, Tunnels};
-pub(super) use carried::names_with_addresses;
+pub(super) use carried::{has_hint, names_with_addresses};
 use keeper::Keeper;
 use psmc_routes::GroupKey;
 use psmc_service::clock::unix_seconds;

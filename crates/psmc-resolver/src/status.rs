@@ -42,7 +42,7 @@ impl Status {
         let mut text = format!(
             "resolver {}, up {} s\n\
              {} questions: {} out of the cache, {} of them expired, {} forwarded, {} merged, {} failed\n\
-             {} limited, {} overloaded, {} malformed; {} answers kept in {} KiB, {} under way\n\
+             {} limited, {} overloaded, {} malformed, {} refused; {} answers kept in {} KiB, {} under way\n\
              routes: {} believed, {} handed to psmcd; refused: {} forged, {} replayed, {} expired, {} malformed, \
              {} of other groups\n",
             self.name,
@@ -56,6 +56,7 @@ impl Status {
             counts.limited,
             counts.overloaded,
             counts.malformed,
+            counts.refused,
             self.kept,
             self.kept_bytes >> 10,
             self.under_way,
@@ -121,6 +122,9 @@ psmc_service::counters! {
     questions,
     /// Requests that could not be parsed, or are none that a resolver answers.
     malformed,
+    /// Requests of who may not ask, or for what nobody may.
+    #[serde(default)]
+    refused,
     /// Answers out of the cache.
     cache_hits,
     /// Answers out of the cache that had expired, for no upstream server answered.

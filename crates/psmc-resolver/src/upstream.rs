@@ -56,6 +56,13 @@ pub struct UpstreamAddress {
     pub transport: Transport,
 }
 
+impl UpstreamAddress {
+    /// Whether nobody else can answer in its name: it has a certificate, or is on this machine.
+    fn proves_itself(&self) -> bool {
+        matches!(self.transport, Transport::Tls(_)) || self.address.ip().is_loopback()
+    }
+}
+
 impl std::fmt::Display for UpstreamAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let address = self.address;
@@ -174,7 +181,10 @@ impl Upstream {
                         Form::Plain if is_second => self.edns().only_plain_answered(Instant::now()),
                         Form::Plain => {}
                     }
-                    return Some(Reply::of(message));
+                    let reply = Reply::of(message);
+                    // Whoever is on the way to another server sets the flag as he likes.
+                    let authentic = reply.authentic && self.address.proves_itself();
+                    return Some(Reply { authentic, ..reply });
                 }
                 Err(error) => {
                     self.rank().failed(Instant::now());

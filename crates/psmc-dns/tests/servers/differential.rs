@@ -47,7 +47,8 @@ fn what_bind_says_of_any_zone_ours_and_the_resolver_say() {
         "127.0.0.2",
         &format!("{config}[[zone]]\nname = \"example.com\"\nprimary = \"127.0.0.1\"\n"),
     );
-    let _resolving = Resolving::start(&namespace, "\"127.0.0.2\"", "");
+    // Name servers of the zones are on this machine.
+    let _resolving = Resolving::start(&namespace, "\"127.0.0.2\"", "private = [\".\"]\n");
     let differences = namespace.run(|| {
         let mut clients = [Client::new("127.0.0.1"), Client::new("127.0.0.2"), Client::new(RESOLVER)];
         let mut differences = Vec::new();

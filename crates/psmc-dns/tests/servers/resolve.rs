@@ -25,6 +25,33 @@ fn bind(namespace: &Namespace) -> crate::harness::Program {
     bind_with_records(namespace, "127.0.0.1", zone, &format!("{RECORDS}{texts}"))
 }
 
+/// The name server of the zone is on this machine.
+const PRIVATE: &str = "private = [\"example.com\"]\n";
+
+#[test]
+fn nobody_else_is_answered_and_no_name_of_others_leads_here() {
+    let namespace = Arc::new(Namespace::new().unwrap());
+    namespace.add_address("lo", "192.0.2.9/32".parse().unwrap()).unwrap();
+    let zone = "zone \"example.com\" { type primary; file \"zone\"; };";
+    let _bind = bind_with_records(
+        &namespace,
+        "127.0.0.1",
+        zone,
+        "inner A 10.1.2.3\nboth A 10.1.2.3\nboth A 203.0.113.6\n",
+    );
+    let resolving = Resolving::start(&namespace, "\"127.0.0.1\"", "");
+    let from_elsewhere = ["-b", "192.0.2.9", "www.example.com"];
+    let refused = resolving.dig(&from_elsewhere);
+    assert!(refused.contains("REFUSED") && refused.contains("ANSWER: 0"), "{refused}");
+    assert_eq!(resolving.status().counts.refused, 1);
+    assert_eq!(resolving.short(&["both.example.com"]), "203.0.113.6");
+    let inner = resolving.dig(&["inner.example.com"]);
+    assert!(inner.contains("NOERROR") && inner.contains("ANSWER: 0"), "{inner}");
+    resolving.reload("\"127.0.0.1\"", &format!("clients = [\"192.0.2.0/24\"]\n{PRIVATE}"));
+    until("203.0.113.5", || resolving.short(&from_elsewhere));
+    assert_eq!(resolving.short(&["inner.example.com"]), "10.1.2.3");
+}
+
 #[test]
 fn names_are_resolved_as_their_servers_say() {
     let namespace = Arc::new(Namespace::new().unwrap());
@@ -83,7 +110,7 @@ fn every_way_to_a_server_works_and_signatures_come_through() {
 fn a_dead_server_is_passed_over_and_what_has_expired_serves_in_the_end() {
     let namespace = Arc::new(Namespace::new().unwrap());
     let first = bind(&namespace);
-    let resolving = Resolving::start(&namespace, "\"127.0.0.1\", \"127.0.0.2\"", "");
+    let resolving = Resolving::start(&namespace, "\"127.0.0.1\", \"127.0.0.2\"", PRIVATE);
     // Knot has no such name, and would answer first if it were there and this machine busy.
     assert_eq!(resolving.short(&["brief.example.com", "A"]), "203.0.113.7");
     let second = knot(&namespace, "127.0.0.2");
@@ -173,10 +200,10 @@ fn another_configuration_is_taken_while_it_resolves() {
     let namespace = Arc::new(Namespace::new().unwrap());
     let _bind = bind(&namespace);
     let _knot = knot(&namespace, "127.0.0.2");
-    let resolving = Resolving::start(&namespace, "\"127.0.0.1\"", "");
+    let resolving = Resolving::start(&namespace, "\"127.0.0.1\"", PRIVATE);
     assert_eq!(resolving.short(&["ns1.example.com", "A"]), "127.0.0.1");
     assert!(resolving.status().services.is_empty());
-    resolving.reload("\"127.0.0.1\"", &service(""));
+    resolving.reload("\"127.0.0.1\"", &format!("{PRIVATE}{}", service("")));
     until("1 service", || format!("{} service", resolving.status().services.len()));
     // The same servers have answered: what is kept counts.
     let forwarded = resolving.status().counts.forwarded;

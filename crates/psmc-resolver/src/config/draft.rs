@@ -4,9 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use psmc_toml::{
     Complaint, FILE, INTERFACE, KEY_FILE, Kind, NAME, PUBLIC_KEY, SOCKET, Section, SocketPath, Source,
-    ValueError, read_key_file, socket_path,
+    ValueError, parse_net, read_key_file, socket_path,
 };
 use toml::Spanned;
 use toml::de::DeTable;
@@ -23,6 +24,8 @@ const RESOLVER_KEYS: &[&str] = &[
     "listen",
     "upstream",
     "pass_on",
+    "clients",
+    "private",
     "ca_file",
     "cache_mib",
     "wait_ms",
@@ -76,6 +79,8 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     let listen = some_of(&section, "listen", ADDRESS, "the addresses where it is asked", out);
     let upstream = some_of(&section, "upstream", UPSTREAM, "the name servers that it asks", out);
     let passed_on = section.list("pass_on", DOMAIN, out).unwrap_or_default();
+    let clients = section.list("clients", CLIENTS, out).unwrap_or_default();
+    let private = section.list("private", DOMAIN, out).unwrap_or_default();
     let ca_file = section
         .optional_at("ca_file", FILE.like("\"/etc/psmc-dns/ca.pem\""), out)
         .map(|path| existing(&path, source, out));
@@ -98,6 +103,8 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
         listen,
         upstream,
         passed_on,
+        clients,
+        private,
         ca_file: whole(ca_file)?,
         cache_mib,
         patience: Duration::from_millis(wait.into()),
@@ -203,6 +210,9 @@ fn whole<T>(value: Option<Option<T>>) -> Option<Option<T>> {
         Some(value) => value.map(Some),
     }
 }
+
+/// Networks from which questions are answered.
+const CLIENTS: Kind<IpNet> = Kind::text("\"192.168.1.0/24\"", |text| parse_net(text).map(|net| net.trunc()));
 
 /// The port of DNS over TLS (RFC 7858 §3.1).
 const TLS_PORT: u16 = 853;

@@ -28,6 +28,19 @@ pub(crate) fn names_with_addresses(reply: &Reply) -> impl Iterator<Item = Name> 
     })
 }
 
+/// Whether a SVCB or HTTPS record has an address as a hint of which that is so.
+pub(crate) fn has_hint(record: &Record, is_so: impl Fn(IpAddr) -> bool) -> bool {
+    if !matches!(record.record_type(), RecordType::SVCB | RecordType::HTTPS) {
+        return false;
+    }
+    let Some(binding) = Binding::of(record) else { return false };
+    binding.parameters.iter().any(|(key, value)| match *key {
+        IPV4_HINT => value.as_chunks().0.iter().any(|octets: &[u8; 4]| is_so((*octets).into())),
+        IPV6_HINT => value.as_chunks().0.iter().any(|octets: &[u8; 16]| is_so((*octets).into())),
+        _ => false,
+    })
+}
+
 /// The answer with these addresses of a name in the place of those that it has; what no signature covers any longer has
 /// none. Beside an answer there are none of its addresses: whoever needs them asks.
 pub(super) fn with_addresses(reply: &Reply, name: &Name, kind: RecordType, addresses: &[IpAddr]) -> Reply {

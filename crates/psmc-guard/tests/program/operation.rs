@@ -3,6 +3,8 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use psmc_net::keys::PrivateKey;
@@ -105,6 +107,46 @@ fn a_hidden_line_takes_relays_and_replies_only() {
     stranger.send_to(b"stranger", (SERVICE, 5000)).unwrap();
     let length = wait_for("anybody's packet", || server.recv(&mut buffer).ok());
     assert_eq!(&buffer[..length], b"stranger");
+}
+
+#[test]
+fn a_guard_that_is_killed_leaves_the_line_closed_until_the_next_one() {
+    let mut world = World::new(None);
+    world.outside.add_address("out", "203.0.113.2/24".parse().unwrap()).unwrap();
+    let more = "[[line]]\ninterface = \"line\"\n[defence]\nnftables = true\nrelays = [\"203.0.113.2\"]\n";
+    let server = world.gateway.run(|| UdpSocket::bind((SERVICE, 5000)).unwrap());
+    server.set_nonblocking(true).unwrap();
+    let [stranger, relay] = ["203.0.113.1:7", "203.0.113.2:7"]
+        .map(|address| world.outside.run(|| UdpSocket::bind(address).unwrap()));
+    world.start_guard("", more);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // It ends by itself should the test fail meanwhile.
+            for _ in 0..60_000 {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                stranger.send_to(b"stranger", (SERVICE, 5000)).unwrap();
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let heard = || {
+            relay.send_to(b"relay", (SERVICE, 5000)).unwrap();
+            let mut buffer = [0; 100];
+            let length = wait_for("a packet", || server.recv(&mut buffer).ok());
+            assert_eq!(&buffer[..length], b"relay");
+        };
+        for _ in 0..3 {
+            world.kill_guard();
+            heard();
+            world.start_guard("", more);
+            heard();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    world.stop_guard();
+    assert!(server.recv(&mut [0; 100]).is_err(), "a stranger's packet got in");
 }
 
 /// What people take for an answer at once, and for an end without delay, on a machine that does much else meanwhile.

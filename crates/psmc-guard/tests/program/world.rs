@@ -91,6 +91,13 @@ impl World {
         assert!(guard.wait().unwrap().success());
     }
 
+    /// Ends the guard without a chance to do anything.
+    pub(crate) fn kill_guard(&mut self) {
+        let mut guard = self.guard.take().expect("it was started");
+        guard.kill().unwrap();
+        guard.wait().unwrap();
+    }
+
     pub(crate) fn guard_pid(&self) -> u32 {
         self.guard.as_ref().expect("it was started").id()
     }

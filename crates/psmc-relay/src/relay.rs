@@ -78,8 +78,9 @@ async fn serve(config: &Config, file: &Path) -> Result<(), RelayError> {
     let daemon = Daemon::new(file, Config::load)?;
     let total = Arc::new(Limiter::new(config.max_rate.map(psmc_toml::Rate::bits_per_second)));
     let address = config.listen.socket_addr();
-    let (workers, data_port) = start_workers(config, address, &total).await?;
-    let hub = Arc::new(Hub::new(config, workers, data_port, total));
+    let origin = Instant::now();
+    let (workers, data_port) = start_workers(config, address, &total, origin).await?;
+    let hub = Arc::new(Hub::new(config, workers, data_port, (total, origin)));
     let streams = Arc::new(Streams::default());
     let handshakes = Arc::new(Counters::default());
     let observer = Observer::new(hub.clone(), streams.clone(), handshakes.clone());
@@ -119,10 +120,10 @@ async fn start_workers(
     config: &Config,
     address: SocketAddr,
     total: &Arc<Limiter>,
+    origin: Instant,
 ) -> Result<(Vec<Handle>, u16), RelayError> {
     let [a, b, c, d, e, f, g, h, ..] = random_seed();
     let group = Group { size: config.workers, byte: worker::LABEL_BYTE };
-    let origin = Instant::now();
     let mut workers = Vec::new();
     let mut port = address.port();
     for (number, strays) in (0..).zip(worker::neighbours(config.workers)) {

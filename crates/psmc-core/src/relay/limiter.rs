@@ -54,15 +54,15 @@ impl Limiter {
 
     /// When a datagram may go next: not after `now` if at once.
     #[must_use]
-    pub(super) fn ready_at(&self, now: u64) -> u64 {
+    pub fn ready_at(&self, now: u64) -> u64 {
         match self.rate() {
             None => now,
             Some(rate) => self.sent_until.load(Ordering::Relaxed).saturating_sub(burst(rate)),
         }
     }
 
-    /// Counts a datagram that goes.
-    pub(super) fn take(&self, bytes: usize, now: u64) {
+    /// Counts a datagram that goes, or the right to one that was told when it may.
+    pub fn take(&self, bytes: usize, now: u64) {
         let Some(rate) = self.rate() else { return };
         let cost = time_of(bytes as u64 * 8, rate);
         // Nothing else is published by this number.

@@ -33,7 +33,9 @@ impl Side {
         }
     }
 
-    pub(super) fn index(self) -> usize {
+    /// Its place among what there is for each of both: towards the near end first.
+    #[must_use]
+    pub fn index(self) -> usize {
         match self {
             Self::Near => 0,
             Self::Far => 1,

@@ -273,7 +273,7 @@ async fn connect(
             match connect_tcp(None, None, remote, DIAL_TIMEOUT).await {
                 Ok(far) => {
                     write_message(&mut near, &Message::Connected(request)).await?;
-                    streams.splice(near, far).await
+                    streams.splice(near, far, &hub.stream_limits(member)).await
                 }
                 Err(error) => {
                     let text = crate::error_chain(&error);
@@ -290,7 +290,7 @@ async fn connect(
                 return refuse(near, request, denied).await;
             };
             write_message(&mut near, &Message::Connected(request)).await?;
-            streams.splice(near, far).await
+            streams.splice(near, far, &hub.stream_limits(member)).await
         }
         Far::Relay(..) => {
             let denied = Denied::new(Refusal::NotAllowed, "a stream leads to a site, not to a label");

@@ -20,7 +20,7 @@ use psmc_wire::relay::{
     Reserved, SessionId, SignedGrant, StreamId, VERSION,
 };
 
-use super::streams::Gateways;
+use super::streams::{Gateways, Limits};
 use super::tunnels::ends_of;
 use super::{Denied, Member, SiteStream, Whereabouts};
 use crate::config::{Config, Networks, Site};
@@ -45,11 +45,18 @@ pub(crate) struct Hub {
     next_worker: AtomicUsize,
     members: Mutex<BTreeMap<KeyBytes, Arc<Member>>>,
     total: Arc<Limiter>,
+    /// From when on limiters count.
+    origin: Instant,
     max_rate: Option<u64>,
 }
 
 impl Hub {
-    pub(crate) fn new(config: &Config, workers: Vec<Handle>, data_port: u16, total: Arc<Limiter>) -> Self {
+    pub(crate) fn new(
+        config: &Config,
+        workers: Vec<Handle>,
+        data_port: u16,
+        (total, origin): (Arc<Limiter>, Instant),
+    ) -> Self {
         let member = |site| (key_of(site), Arc::new(Member::listed(site, None)));
         let members = config.sites.iter().map(member).collect();
         Self {
@@ -65,6 +72,7 @@ impl Hub {
             next_worker: AtomicUsize::new(0),
             members: Mutex::new(members),
             total,
+            origin,
             max_rate: config.max_rate.map(psmc_toml::Rate::bits_per_second),
         }
     }
@@ -223,6 +231,11 @@ impl Hub {
             return Ok(());
         }
         Err(Denied::new(Refusal::Grant, "the grant has expired: say hello again, with another"))
+    }
+
+    /// What a stream of a site may carry.
+    pub(crate) fn stream_limits<'a>(&'a self, member: &'a Member) -> Limits<'a> {
+        Limits::new(member.session_rate, &member.account, &self.total, self.origin)
     }
 
     /// Whether sessions and streams may lead there.

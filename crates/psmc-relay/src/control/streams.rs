@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use psmc_core::relay::{Account, Limiter, Side};
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::{Message, StreamId};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
@@ -18,12 +19,6 @@ const BUFFER: usize = 16 * 1024;
 /// A stream on which nothing has moved for this long is ended. Sites renew their connections every 14 minutes.
 const IDLE: Duration = Duration::from_secs(20 * 60);
 
-/// Bits per second in each direction: a stream carries control messages, not traffic.
-const RATE: u64 = 1_000_000;
-
-/// Bytes that may pass at once: many times a handshake with post-quantum keys.
-const BURST: u64 = 128 * 1024;
-
 /// What streams have carried.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
@@ -33,49 +28,92 @@ pub(crate) struct Streams {
     pub(crate) bytes: AtomicU64,
 }
 
+/// What a stream may carry: what a session may, of which the site's and the relay's rates are for both, as it may carry datagrams
+/// where no UDP gets through.
+#[derive(Debug)]
+pub(crate) struct Limits<'a> {
+    own: [Limiter; 2],
+    site: &'a Account,
+    relay: &'a Limiter,
+    /// From when on all of them count.
+    origin: std::time::Instant,
+}
+
+impl<'a> Limits<'a> {
+    /// Those of a stream that carries so many bits per second in each direction at most.
+    pub(crate) fn new(
+        rate: Option<u64>,
+        site: &'a Account,
+        relay: &'a Limiter,
+        origin: std::time::Instant,
+    ) -> Self {
+        Self { own: [Limiter::new(rate), Limiter::new(rate)], site, relay, origin }
+    }
+
+    /// Waits for the turn of so many bytes. It is taken before it has come: sessions, which go as soon as there is room, would leave
+    /// none to who asks later.
+    async fn turn(&self, to: Side, bytes: usize) {
+        let now = Instant::now();
+        let since = now.into_std().saturating_duration_since(self.origin);
+        let now_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        let limiters = [&self.own[to.index()], &self.site.limits[to.index()], self.relay];
+        let due = limiters.map(|limiter| limiter.ready_at(now_ns)).into_iter().max().unwrap_or(now_ns);
+        limiters.into_iter().for_each(|limiter| limiter.take(bytes, now_ns));
+        if due > now_ns {
+            sleep_until(now + Duration::from_nanos(due - now_ns)).await;
+        }
+    }
+}
+
 impl Streams {
-    /// Joins the two until one of them ends or breaks, or nothing moves for long.
-    pub(crate) async fn splice<A, B>(&self, one: A, two: B) -> io::Result<()>
+    /// Joins the near end and the far one until one of them ends or breaks, or nothing moves for long.
+    pub(crate) async fn splice<A, B>(&self, near: A, far: B, limits: &Limits<'_>) -> io::Result<()>
     where
         A: AsyncRead + AsyncWrite + Unpin,
         B: AsyncRead + AsyncWrite + Unpin,
     {
         let _open = Open::count(&self.open);
         let moved = AtomicU64::new(0);
-        let (mut one_reader, mut one_writer) = split(one);
-        let (mut two_reader, mut two_writer) = split(two);
+        let (mut near_reader, mut near_writer) = split(near);
+        let (mut far_reader, mut far_writer) = split(far);
+        let [to_far, to_near] =
+            [Side::Far, Side::Near].map(|to| Pump { streams: self, limits, to, moved: &moved });
         tokio::select! {
-            ended = self.pump(&mut one_reader, &mut two_writer, &moved) => ended?,
-            ended = self.pump(&mut two_reader, &mut one_writer, &moved) => ended?,
+            ended = to_far.run(&mut near_reader, &mut far_writer) => ended?,
+            ended = to_near.run(&mut far_reader, &mut near_writer) => ended?,
             () = until_idle(&moved) => {}
         }
         // Each side learns that the other has ended; one that has gone already need not.
-        let _ = tokio::join!(one_writer.shutdown(), two_writer.shutdown());
+        let _ = tokio::join!(near_writer.shutdown(), far_writer.shutdown());
         Ok(())
     }
+}
 
-    async fn pump(
+/// One direction of a stream.
+struct Pump<'a> {
+    streams: &'a Streams,
+    limits: &'a Limits<'a>,
+    to: Side,
+    moved: &'a AtomicU64,
+}
+
+impl Pump<'_> {
+    async fn run(
         &self,
         from: &mut (impl AsyncRead + Unpin),
         to: &mut (impl AsyncWrite + Unpin),
-        moved: &AtomicU64,
     ) -> io::Result<()> {
         let mut buffer = vec![0; BUFFER];
-        let mut due = Instant::now();
         loop {
             let count = from.read(&mut buffer).await?;
             if count == 0 {
                 return Ok(());
             }
+            self.limits.turn(self.to, count).await;
             to.write_all(&buffer[..count]).await?;
             to.flush().await?;
-            moved.fetch_add(count as u64, Ordering::Relaxed);
-            self.bytes.fetch_add(count as u64, Ordering::Relaxed);
-            let now = Instant::now();
-            due = due.max(now) + time_of(count as u64);
-            if due > now + time_of(BURST) {
-                sleep_until(due - time_of(BURST)).await;
-            }
+            self.moved.fetch_add(count as u64, Ordering::Relaxed);
+            self.streams.bytes.fetch_add(count as u64, Ordering::Relaxed);
         }
     }
 }
@@ -91,10 +129,6 @@ async fn until_idle(moved: &AtomicU64) {
         before = now;
         sleep(IDLE).await;
     }
-}
-
-fn time_of(bytes: u64) -> Duration {
-    Duration::from_micros(bytes * 8 * 1_000_000 / RATE)
 }
 
 /// Counts while it lives.
@@ -208,9 +242,14 @@ mod tests {
 
     use super::*;
 
+    fn anyone() -> Account {
+        Account::new(GATEWAY, 1, None)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn bytes_go_both_ways_until_one_side_ends() {
-        let streams = Streams::default();
+        let (streams, site, relay) = (Streams::default(), anyone(), Limiter::new(None));
+        let limits = Limits::new(None, &site, &relay, Instant::now().into_std());
         let (mut near, near_end) = duplex(64);
         let (mut far, far_end) = duplex(64);
         let talk = async {
@@ -225,40 +264,58 @@ mod tests {
             drop(near);
             assert_eq!(far.read(&mut heard).await.unwrap(), 0, "the end arrives");
         };
-        let (spliced, ()) = tokio::join!(streams.splice(near_end, far_end), talk);
+        let (spliced, ()) = tokio::join!(streams.splice(near_end, far_end, &limits), talk);
         spliced.unwrap();
         assert_eq!((streams.open.load(Ordering::Relaxed), streams.bytes.load(Ordering::Relaxed)), (0, 14));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_stream_carries_no_more_than_control_needs() {
-        let streams = Streams::default();
-        let (mut near, near_end) = duplex(BUFFER);
-        let (mut far, far_end) = duplex(BUFFER);
-        let start = Instant::now();
-        let megabyte = vec![7; 1 << 20];
-        let talk = async {
-            let write = near.write_all(&megabyte);
-            let mut heard = vec![0; 1 << 20];
-            let (written, read) = tokio::join!(write, far.read_exact(&mut heard));
-            written.unwrap();
-            read.unwrap();
-            assert_eq!(heard, megabyte);
-            drop(near);
+    /// How long a megabyte takes towards the far end, in each of two streams of a site at once.
+    async fn time_of_megabytes(stream: Option<u64>, site: Option<u64>, relay: Option<u64>) -> Duration {
+        let (streams, start) = (Streams::default(), Instant::now());
+        let (site, relay) = (Account::new(GATEWAY, 1, site), Limiter::new(relay));
+        let carry = async || {
+            let (mut near, near_end) = duplex(BUFFER);
+            let (mut far, far_end) = duplex(BUFFER);
+            let megabyte = vec![7; 1 << 20];
+            let talk = async {
+                let mut heard = vec![0; 1 << 20];
+                let (written, read) = tokio::join!(near.write_all(&megabyte), far.read_exact(&mut heard));
+                written.unwrap();
+                read.unwrap();
+                assert_eq!(heard, megabyte);
+                drop(near);
+            };
+            let limits = Limits::new(stream, &site, &relay, start.into_std());
+            let (spliced, ()) = tokio::join!(streams.splice(near_end, far_end, &limits), talk);
+            spliced.unwrap();
         };
-        let (spliced, ()) = tokio::join!(streams.splice(near_end, far_end), talk);
-        spliced.unwrap();
-        let least = time_of((1 << 20) - BURST - 2 * BUFFER as u64);
-        assert!(start.elapsed() >= least, "{:?}", start.elapsed());
+        tokio::join!(carry(), carry());
+        start.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_carries_what_a_session_may() {
+        assert!(time_of_megabytes(None, None, None).await < Duration::from_millis(50), "without limits");
+        let one = Duration::from_secs_f64((1 << 20) as f64 * 8.0 / 10e6);
+        for (stream, site, relay, expected) in [
+            (Some(10_000_000), None, None, one),
+            (Some(10_000_000), Some(10_000_000), None, 2 * one),
+            (None, None, Some(10_000_000), 2 * one),
+        ] {
+            let took = time_of_megabytes(stream, site, relay).await;
+            let (least, most) = (expected.mul_f64(0.9), expected.mul_f64(1.1));
+            assert!(least < took && took < most, "{stream:?} {site:?} {relay:?}: {took:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_that_nobody_uses_is_ended() {
-        let streams = Streams::default();
+        let (streams, site, relay) = (Streams::default(), anyone(), Limiter::new(None));
+        let limits = Limits::new(None, &site, &relay, Instant::now().into_std());
         let (_near, near_end) = duplex(64);
         let (_far, far_end) = duplex(64);
         let start = Instant::now();
-        streams.splice(near_end, far_end).await.unwrap();
+        streams.splice(near_end, far_end, &limits).await.unwrap();
         assert!(start.elapsed() >= IDLE && start.elapsed() <= 2 * IDLE + Duration::from_secs(1));
     }
 

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use psmc_net::keys::PrivateKey;
 use psmc_net::tls::{Acceptor, AllowedKeys, Dialer, Identity, TlsError};
@@ -141,7 +141,7 @@ async fn an_expired_grant_makes_nothing_new_and_ends_nothing() {
             break;
         }
         assert!(matches!(answer, Message::Reserved(_)), "{answer:?}");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let answer = served.ask(|request| Message::Refresh(request, first.session)).await;
     assert!(matches!(answer, Message::Done(_)), "{answer:?}");
@@ -398,4 +398,39 @@ async fn only_a_gateway_can_be_one_and_only_while_it_is_there() {
     let gone = Far::Gateway(key_bytes(&world.gateway_key));
     let answer = client.ask(|request| Message::Connect(request, gone)).await;
     assert!(is(&answer, Refusal::NoGateway), "{answer:?}");
+}
+
+/// How long so many bytes take in a stream to a gateway, of a site with this key in its `[[allow]]`.
+async fn time_in_stream(allow: &str, bytes: usize) -> Duration {
+    let (client_key, gateway_key) = (PrivateKey::generate(), PrivateKey::generate());
+    let relay = Relay::start("", &[(&client_key, allow), (&gateway_key, "gateway = true")]);
+    let mut gateway = Site::connect(&gateway_key, &relay).await;
+    assert!(matches!(gateway.ask(Message::Register).await, Message::Done(_)));
+    let mut world = World { relay, client_key, gateway_key, gateway };
+    let mut client = Site::connect(&world.client_key, &world.relay).await;
+    let far = Far::Gateway(key_bytes(&world.gateway_key));
+    let connect = client.ask(|request| Message::Connect(request, far));
+    let (answer, far) = tokio::join!(connect, next_stream(&mut world));
+    assert!(matches!(answer, Message::Connected(_)), "{answer:?}");
+    let (mut near, mut far) = (client.stream, far.stream);
+    let (sent, mut heard) = (vec![7; bytes], vec![0; bytes]);
+    let began = Instant::now();
+    let write = async {
+        near.write_all(&sent).await.unwrap();
+        near.flush().await.unwrap();
+    };
+    let (read, ()) = tokio::join!(far.read_exact(&mut heard), write);
+    read.unwrap();
+    assert_eq!(heard, sent);
+    began.elapsed()
+}
+
+#[tokio::test]
+async fn a_stream_has_the_rate_of_a_session() {
+    const BYTES: usize = 2_000_000;
+    let limited = time_in_stream("session_rate = \"8mbit\"", BYTES).await;
+    let free = time_in_stream("", BYTES).await;
+    println!("{BYTES} bytes in {limited:.1?} at 8 Mb/s, in {free:.1?} without a limit");
+    assert!(limited > Duration::from_secs_f64(0.9 * BYTES as f64 / 1e6), "{limited:?}");
+    assert!(2 * free < limited, "{free:?}, {limited:?} with a limit");
 }

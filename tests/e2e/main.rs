@@ -28,6 +28,7 @@ mod mtu;
 mod names;
 mod network;
 mod paths;
+mod portals;
 mod probes;
 mod queueing;
 mod quotas;

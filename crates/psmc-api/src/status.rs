@@ -392,6 +392,9 @@ pub struct PathStatus {
     /// Why it carries no data, if it does not and that can be said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// The page of the captive portal that is in its way, if one was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub portal: Option<String>,
     /// Whether it was added while the daemon ran, and is not in its configuration.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub added: bool,

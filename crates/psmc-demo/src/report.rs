@@ -231,6 +231,7 @@ mod tests {
             state,
             since_s: 0.0,
             why: None,
+            portal: None,
             added: false,
             local: None,
             local_port: None,

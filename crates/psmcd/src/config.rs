@@ -37,12 +37,15 @@ pub use psmc_core::{Direction, SchedulerKind, Tier};
 pub use psmc_toml::{Complaint, ConfigError};
 pub use value::{
     AllowedNet, BindAddress, Congestion, DEFAULT_KEEPALIVE, DIRECTION, DnsName, Endpoint, Exclusion,
-    FITTED_LEAST_MTU, FITTED_MOST_MTU, Host, InterfaceName, LinkMtu, Listen, Name, Port, Rate, RoutePolicy,
-    SCHEDULER, SocketPath, TIER, Tcp, Transport, USED_BYTES, ValueError, Weight,
+    FITTED_LEAST_MTU, FITTED_MOST_MTU, Host, InterfaceName, LinkMtu, Listen, Name, Port, PortalCheck, Rate,
+    RoutePolicy, SCHEDULER, SocketPath, TIER, Tcp, Transport, USED_BYTES, ValueError, Weight,
 };
 
 /// Most paths that one peer can have. Nobody has sixty-four uplinks, and every path costs probes and an anti-replay window.
 pub const MAX_PATHS: usize = 64;
+
+/// What the name of a path by a stream of TLS has behind that of the one by UDP beside which it is opened.
+pub(crate) const STREAM_SUFFIX: &str = "-tls";
 
 /// Most relays that one path can lead through. Each one more costs its detour, and hides no more than two do.
 pub const MAX_CHAIN: usize = 4;

@@ -30,6 +30,7 @@ mod peers;
 mod pings;
 mod plane;
 mod port;
+mod portals;
 mod quotas;
 mod reflection;
 mod relays;

@@ -24,8 +24,8 @@ use super::ipfix::Ipfix;
 use super::preset::Chosen;
 use super::promise::Promise;
 use super::value::{
-    AllowedNet, BindAddress, Congestion, Endpoint, Exclusion, InterfaceName, LinkMtu, Listen, Name, Rate,
-    RoutePolicy, SocketPath, Tcp, Transport, Weight,
+    AllowedNet, BindAddress, Congestion, Endpoint, Exclusion, InterfaceName, LinkMtu, Listen, Name,
+    PortalCheck, Rate, RoutePolicy, SocketPath, Tcp, Transport, Weight,
 };
 
 /// The configuration of a site. Every value in it is legal, and they fit together: names and keys are unique, no two
@@ -126,6 +126,8 @@ pub struct Site {
     pub rekey_after: Duration,
     /// Whether peers may test how fast the tunnel is.
     pub speedtest: bool,
+    /// Who is asked over uplinks whose paths do not work whether a captive portal is in the way.
+    pub portal_check: Option<PortalCheck>,
     /// Its traffic classes, beside those that every site has, or in place of them.
     pub classes: Vec<Class>,
     /// What is done with the packets of peers that are added while it runs.

@@ -77,6 +77,9 @@ impl Config {
         if site.speedtest {
             writeln!(f, "  speed tests  peers may run them")?;
         }
+        if let Some(check) = &site.portal_check {
+            writeln!(f, "  portals      looked for by {check}, over uplinks whose paths do not work")?;
+        }
         writeln!(f, "  control      {}", site.control_socket)?;
         if let Some(metrics) = site.metrics {
             writeln!(f, "  metrics      at http://{metrics}/metrics")?;

@@ -9,6 +9,7 @@ mod endpoint;
 mod exclusion;
 mod net;
 mod number;
+mod portal;
 mod quota;
 
 pub(super) use choice::{CLAMP_MSS, PRIORITY, REPAIR, Reorder, Unresponsive, clamp_mss_in_words};
@@ -25,6 +26,8 @@ pub(super) use number::{
     KEEPALIVE, LINK_MTU, REKEY_AFTER, WEIGHT,
 };
 pub use number::{DEFAULT_KEEPALIVE, FITTED_LEAST_MTU, FITTED_MOST_MTU, LinkMtu, Weight};
+pub(super) use portal::PORTAL_CHECK;
+pub use portal::PortalCheck;
 pub use psmc_toml::{InterfaceName, Listen, Name, Port, Rate, SocketPath, ValueError};
 pub use quota::USED_BYTES;
 pub(super) use quota::{DAY, QUOTA_BYTES, THEN, bytes_text, check_day};

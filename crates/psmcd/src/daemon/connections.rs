@@ -227,6 +227,10 @@ impl Control {
                 self.plane.post(move |plane| plane.site.handle_disconnected(id, Instant::now())).await
             }
             TaskEnd::Streamed(socket, ended) => self.on_stream_end(socket, ended).await,
+            TaskEnd::LookedForPortal(interface, portal) => {
+                self.on_portal(&interface, portal.as_deref());
+                Ok(())
+            }
             TaskEnd::Resolved(endpoint, addresses) => self.on_resolved(endpoint, addresses).await,
             TaskEnd::Reread(reread) => self.on_reread(*reread).await,
             TaskEnd::Applied(Some(applicant)) => {

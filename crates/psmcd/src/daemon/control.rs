@@ -32,6 +32,7 @@ use super::paths::{LISTEN_SOCKET, Sockets};
 use super::peers::Peers;
 use super::pings::Pings;
 use super::plane::{self, News, Notice, PlaneHandle, Started};
+use super::portals::Portals;
 use super::quotas::Quotas;
 use super::reflection::Reflection;
 use super::relays::{Caller, Grants, LOOK_INTERVAL, Relays};
@@ -111,6 +112,8 @@ pub(super) struct Control {
     pub(super) streams: Streams,
     /// Paths that may need some.
     pub(super) fallbacks: Fallbacks,
+    /// Captive portals behind uplinks.
+    pub(super) portals: Portals,
     /// Whether there is a TCP stack for connections that end here.
     pub(super) ends_tcp: bool,
     server: Server,
@@ -176,6 +179,7 @@ impl Control {
             quotas,
             streams: Streams::default(),
             fallbacks: Fallbacks::default(),
+            portals: Portals::default(),
             ends_tcp: false,
             server,
             signals,
@@ -317,6 +321,7 @@ impl Control {
                     self.relays.look_at_paths(&self.peers, &self.plane).await?;
                     self.revive().await?;
                     self.fall_back().await?;
+                    self.look_for_portals().await?;
                     self.unused.explain(&self.peers, &self.plane).await?;
                     self.network.look_at_forwarding(&self.site, &self.plane).await?;
                     self.network.fit_interface(&self.plane).await?;

@@ -123,6 +123,8 @@ pub(super) struct OpenPath {
     pub(super) is_idle: bool,
     /// Whether it rests because its interface has no address.
     pub(super) has_no_address: bool,
+    /// The page of the captive portal that is in its way, if one was found.
+    pub(super) portal: Option<String>,
 }
 
 /// What the plane needs to open a path.
@@ -368,6 +370,7 @@ impl Control {
             is_automatic: false,
             is_idle: false,
             has_no_address,
+            portal: None,
         });
         // The kernel may have to be told that answers come this way.
         self.network.note_change();

@@ -341,6 +341,7 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
         state: path_state(path),
         since_s: 0.0,
         why: None,
+        portal: open.and_then(|open| open.portal.clone()),
         added: false,
         local: path.address.local_ip.map(|ip| ip.to_string()),
         local_port: None,

@@ -30,6 +30,8 @@ pub(super) enum TaskEnd {
     Answered,
     /// The stream of a peer behind this socket has ended.
     Streamed(SocketId, Result<(), CarrierError>),
+    /// Whether a captive portal is behind this interface was asked; the page to sign in at, if there is one.
+    LookedForPortal(String, Option<String>),
     Listener,
     Hearing,
     /// Only when the daemon ends.

@@ -24,6 +24,8 @@ pub(super) enum Why {
     NoAddress { interface: String, remote: IpAddr },
     /// Its stream is not there, for this reason if it was dialled.
     NoStream(Option<String>),
+    /// A captive portal is in its way, with this page.
+    Portal(String),
     /// There are no keys to ask the peer with.
     NoKeys,
     /// A relay on its way does not serve.
@@ -67,6 +69,9 @@ impl Why {
         if path.state == PathState::Active {
             return None;
         }
+        if let Some(page) = open.and_then(|open| open.portal.as_ref()) {
+            return Some(Self::Portal(page.clone()));
+        }
         let interface = open.and_then(|open| open.settings.interface.as_ref()).map(ToString::to_string);
         if let Some(stream) = open.and_then(|open| open.stream.as_ref()).filter(|_| !path.link_up) {
             return Some(Self::NoStream(stream.trouble()));
@@ -109,7 +114,7 @@ impl Why {
     /// Whether somebody has to do something about it.
     pub(super) fn needs_help(&self) -> bool {
         match self {
-            Self::NoInterface(_) | Self::NoAddress { .. } | Self::NoAnswer { .. } => true,
+            Self::NoInterface(_) | Self::NoAddress { .. } | Self::Portal(_) | Self::NoAnswer { .. } => true,
             Self::Removed
             | Self::LinkDown { .. }
             | Self::NoStream(_)
@@ -142,6 +147,7 @@ impl fmt::Display for Why {
             }
             Self::NoStream(None) => f.write_str("waiting for a stream of TLS"),
             Self::NoStream(Some(trouble)) => write!(f, "no stream of TLS: {trouble}"),
+            Self::Portal(page) => write!(f, "a captive portal is in the way: sign in at {page}"),
             Self::NoKeys => f.write_str("waiting for the control connection (no keys yet)"),
             Self::Relay(error) => f.write_str(error),
             Self::NoAnswer { from, by, for_, is_connected, is_relayed, is_udp_only } => {

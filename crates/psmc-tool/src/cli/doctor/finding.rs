@@ -89,6 +89,7 @@ faults! {
     AddressMissing "address-missing" Wrong "the local address of a path is none of this machine's"
     InterfaceNoAddress "interface-no-address" Wrong "the interface of a path has no address of the endpoint's version of IP"
     NoRoute "no-route" Wrong "no route leads to the peer over an uplink"
+    CaptivePortal "captive-portal" Wrong "the network behind an uplink wants somebody to sign in"
     GatewaySilent "gateway-silent" Wrong "the router of an uplink does not answer"
     PeerUnreachable "peer-unreachable" Wrong "nothing comes back from the peer over an uplink"
     PeerNotListening "peer-not-listening" Wrong "nobody listens at the endpoint: the host is there, psmcd is not"

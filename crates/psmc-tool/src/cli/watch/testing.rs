@@ -21,6 +21,7 @@ pub(super) fn path(name: &str, id: u32) -> PathStatus {
         state: PathState::Active,
         since_s: 100.0,
         why: None,
+        portal: None,
         added: false,
         local: Some("192.168.1.7:5115".to_owned()),
         local_port: Some(40_011),

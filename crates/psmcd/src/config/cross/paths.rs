@@ -10,7 +10,7 @@ use toml::Spanned;
 use super::{for_each_repetition, unique_names};
 use crate::config::draft::{PathDraft, PeerDraft, RelayDraft};
 use crate::config::value::{BindAddress, Congestion, Endpoint, Host, InterfaceName, Name, Transport};
-use crate::config::{MAX_CHAIN, MAX_PATHS};
+use crate::config::{MAX_CHAIN, MAX_PATHS, STREAM_SUFFIX};
 
 pub(super) fn check(peer: &PeerDraft, relays: &[RelayDraft], out: &mut Vec<Complaint>) {
     unique_names("paths of this peer", peer.paths.iter().filter_map(|path| path.name.as_ref()), out);
@@ -25,6 +25,7 @@ pub(super) fn check(peer: &PeerDraft, relays: &[RelayDraft], out: &mut Vec<Compl
         tunnel(peer, path, relays, out);
     }
     tiers(peer, out);
+    stream_names(peer, out);
     peer_transport(peer, out);
     known_relays("the peer has the spare relay", peer.spare_relays.as_ref(), relays, out);
     no_spares(peer, relays, out);
@@ -58,6 +59,27 @@ fn tiers(peer: &PeerDraft, out: &mut Vec<Complaint>) {
             let reason = format!("no path of this peer would carry data {missing} it");
             let remedy = "leave `direction` out of at least one of them";
             out.push(Complaint::new(reason, remedy).at(last.span()));
+        }
+    }
+}
+
+/// No path has the name of the one that is opened beside another where UDP does not get through.
+fn stream_names(peer: &PeerDraft, out: &mut Vec<Complaint>) {
+    let transport =
+        |path: &PathDraft| path.transport.as_ref().or(peer.transport.as_ref()).map(|it| *it.get_ref());
+    let names: Vec<_> = peer.paths.iter().filter_map(|path| Some((path, path.name.as_ref()?))).collect();
+    for (path, name) in &names {
+        let stream = format!("{}{STREAM_SUFFIX}", name.get_ref());
+        let taken = names.iter().find(|(_, other)| other.get_ref().as_str() == stream);
+        if let Some((_, taken)) = taken.filter(|_| transport(path) == Some(Transport::Auto)) {
+            let reason = format!(
+                "where no UDP gets through a path {stream} is opened beside {}, which has transport = \"auto\"",
+                name.get_ref()
+            );
+            let remedy = "give this path another name";
+            out.push(
+                Complaint::new(reason, remedy).at(taken.span()).because_of(name.span(), "beside this one"),
+            );
         }
     }
 }

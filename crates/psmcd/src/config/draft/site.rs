@@ -19,7 +19,7 @@ use crate::config::grants::read_grants;
 use crate::config::model::{Class, Internet, Site, Sla};
 use crate::config::value::{
     ALLOWED_NET, AllowedNet, CLAMP_MSS, ENDPOINT, EXCLUSION, Endpoint, Exclusion, INNER_MTU, NAME_SERVER,
-    REKEY_AFTER, TUNNEL_ADDRESS,
+    PORTAL_CHECK, PortalCheck, REKEY_AFTER, TUNNEL_ADDRESS,
 };
 
 const MAKE_A_KEY: &str = "make the file with `umask 077; psmc genkey > FILE`";
@@ -65,6 +65,7 @@ draft! {
         rekey_after: Duration = optional(REKEY_AFTER).unwrap_or(KeyLimits::default().exchange_after),
         [..TreatmentDraft::KEYS] treatment: TreatmentDraft = { TreatmentDraft::read(section, out) },
         speedtest: bool = optional(SWITCH).unwrap_or(false),
+        portal_check: Option<PortalCheck> = optional(PORTAL_CHECK),
         state_file: Option<PathBuf> = optional(STATE_FILE).map(|file| source.beside(file)),
         control_socket: Option<SocketPath> = optional(SOCKET),
         /// Whether the file says where to listen.
@@ -105,6 +106,7 @@ impl SiteDraft {
             is_quiet: self.quiet,
             rekey_after: self.rekey_after,
             speedtest: self.speedtest,
+            portal_check: self.portal_check,
             treatment: self.treatment.build(),
             classes,
             metrics: None,

@@ -114,6 +114,7 @@ impl Control {
         let is_export_changed = note("ipfix", self.site.sla.ipfix != now.sla.ipfix);
         let are_targets_changed = note("sla.target", self.site.sla.promises != now.sla.promises)
             | note("sla.coordinator", self.site.sla.coordinators != now.sla.coordinators);
+        note("portal_check", self.site.portal_check != now.portal_check);
         note("networks", self.site.networks != now.networks);
         let (before, internet) = (&self.site.internet, &now.internet);
         note("internet", before.is_offered != internet.is_offered);
@@ -122,7 +123,7 @@ impl Control {
         note("exclude", before.exclude != internet.exclude);
         let site = &mut self.site;
         (site.classes, site.clamp_mss, site.grants_file) = (now.classes, now.clamp_mss, now.grants_file);
-        (site.register, site.treatment) = (now.register, now.treatment);
+        (site.register, site.treatment, site.portal_check) = (now.register, now.treatment, now.portal_check);
         (site.endpoint, site.networks, site.internet) = (now.endpoint, now.networks, now.internet);
         (site.speedtest, site.sla, site.unresponsive) = (now.speedtest, now.sla, now.unresponsive);
         if is_speedtest_changed {

@@ -33,7 +33,8 @@ const RELAY: &str = "let it through in any firewall on the way, or lead the path
 pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut told = BTreeSet::new();
-    for way in &facts.ways {
+    let in_front = |way: &&Way| way.state.as_ref().is_none_or(|path| path.portal.is_none());
+    for way in facts.ways.iter().filter(in_front) {
         let found = of_way(way).filter(|finding| !is_explained(finding.fault, facts));
         let once = |finding: &Finding| {
             !OF_PEERS.contains(&finding.fault) || told.insert((finding.fault, way.peer.clone()))
@@ -41,7 +42,24 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
         findings.extend(found.filter(once));
     }
     findings.extend(of_others(facts));
+    findings.extend(of_portals(facts));
     findings
+}
+
+/// Captive portals that psmcd has found. Whatever else does not work behind them follows from that.
+fn of_portals(facts: &Facts) -> Vec<Finding> {
+    let peers = facts.daemon.status().into_iter().flat_map(|status| &status.peers);
+    let find = |path: &PathStatus| {
+        let (page, interface) = (path.portal.as_ref()?, path.interface.as_ref()?);
+        let seen = format!("it answers with a page of its own: {page}");
+        Some(Finding::new(
+            Fault::CaptivePortal,
+            interface,
+            seen,
+            "sign in there, by a browser that uses this uplink",
+        ))
+    };
+    peers.flat_map(|peer| &peer.paths).filter_map(find).collect()
 }
 
 /// Paths of the daemon to which no way was tried: what was added by hand, and what leads through machines of others.
@@ -54,6 +72,9 @@ fn of_others(facts: &Facts) -> Vec<Finding> {
             known.any(|known| known.name == path.name)
         };
         let is_other = |path: &&PathStatus| {
+            if path.portal.is_some() {
+                return false;
+            }
             let is_at_rest =
                 matches!(path.state, PathState::Active | PathState::Standby | PathState::Closing);
             path.uplink.is_some() && (path.added || !path.relays.is_empty()) && !is_at_rest && !is_tried(path)

@@ -101,6 +101,43 @@ fn a_flow_survives_that_udp_is_rejected() {
     steadily(Measured::Time, || a_flow_survives("reject"));
 }
 
+/// What is left of UDP where it is throttled.
+const THROTTLED: &str = "limit rate over 125 kbytes/second burst 30 kbytes drop";
+
+#[test]
+fn a_flow_goes_on_over_a_stream_where_udp_is_throttled() {
+    steadily(Measured::Rate, || {
+        let mut tunnel = over_one_link("auto");
+        tunnel.hq.start();
+        tunnel.van.start();
+        tunnel.wait_until_up();
+        let (van, path) = (&tunnel.van, path_name(VAN, 1));
+        let stream = format!("{path}-tls");
+        let bulk = Bulk::start(van, &tunnel.hq);
+        bulk.wait_for_bytes(20_000_000, PATIENCE);
+        let interface = HQ.link(1);
+        let table = format!(
+            "table inet hotel {{ chain in {{ type filter hook input priority 0; iif {interface} meta l4proto udp {THROTTLED}; }}; \
+             chain out {{ type filter hook output priority 0; oif {interface} meta l4proto udp {THROTTLED}; }}; }}"
+        );
+        tunnel.hq.run(&["nft", &table]);
+        let throttled = Instant::now();
+        van.wait_for_path(&stream, &[PathState::Active], PATIENCE);
+        let fallen = throttled.elapsed();
+        let (at, since) = (bulk.bytes(), Instant::now());
+        bulk.wait_for_bytes(at + 25_000_000, PATIENCE);
+        let mbps = (bulk.bytes() - at) as f64 * 8e-6 / since.elapsed().as_secs_f64();
+        println!("on TLS after {fallen:.1?}, then {mbps:.1} of {MBIT} Mbit/s");
+        assert!(fallen < SOON, "{fallen:?}");
+        assert!(mbps > 0.6 * MBIT as f64, "{mbps}");
+        let_udp_through(&tunnel);
+        let restored = Instant::now();
+        wait_for("the end of the stream", BACK, || van.path(&stream).is_none().then_some(()));
+        println!("by UDP alone after {:.1?}", restored.elapsed());
+        bulk.finish();
+    });
+}
+
 /// What many hotels let through: HTTPS, and nothing else.
 fn let_https_through(tunnel: &Tunnel) {
     let interface = HQ.link(1);

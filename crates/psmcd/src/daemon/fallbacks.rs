@@ -1,18 +1,23 @@
-//! Paths that go by UDP, and have a stream of TLS beside them while nothing comes by UDP.
+//! Paths that go by UDP, and have a stream of TLS beside them while nothing comes by UDP, or little of what is sent.
 //!
 //! The path by UDP stays, and is probed as ever, so that it is in use again as soon as the network lets it through. The stream ends
 //! once UDP has worked for a while.
 
+mod throttle;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use psmc_core::{PathState, PeerId};
+use psmc_core::{PathState, PathStatus, PeerId, PeerStatus};
 use psmc_wire::PathId;
+use psmc_wire::frame::PathStats;
 
 use super::DaemonError;
 use super::control::Control;
 use super::paths::OpenPath;
-use crate::config::{PathSettings, Transport};
+use super::plane::Plane;
+use crate::config::{PathSettings, STREAM_SUFFIX, Transport};
+use throttle::{Carried, Look, Throttle};
 
 /// How long UDP is silent before a stream is dialled. A path is silent only after several round trips without an answer.
 const SILENCE: Duration = Duration::from_millis(300);
@@ -45,8 +50,10 @@ enum Step {
 /// One path by UDP.
 #[derive(Debug)]
 struct Fallback {
-    /// Whether it answers, and since when that is so.
-    answers: bool,
+    is_silent: bool,
+    throttle: Throttle,
+    /// Whether it answers, and is not throttled, and since when that is so.
+    works: bool,
     since: Instant,
     /// The path that goes by a stream meanwhile.
     stream: Option<PathId>,
@@ -58,18 +65,44 @@ struct Fallback {
 impl Fallback {
     /// Of a path that may answer at any moment.
     fn new(now: Instant) -> Self {
-        Self { answers: true, since: now, stream: None, ended: None, hold: HOLD }
-    }
-
-    fn note(&mut self, answers: bool, now: Instant) {
-        if self.answers != answers {
-            (self.answers, self.since) = (answers, now);
+        Self {
+            is_silent: false,
+            throttle: Throttle::new(),
+            works: true,
+            since: now,
+            stream: None,
+            ended: None,
+            hold: HOLD,
         }
     }
 
-    /// When something is to be done, if nothing happens before.
+    fn note_silence(&mut self, is_silent: bool, now: Instant) {
+        self.is_silent = is_silent;
+        self.settle(now);
+    }
+
+    /// So much has been carried by it and its stream. Says whether that shows it throttled which did not seem so before.
+    fn look(&mut self, look: Look, now: Instant) -> bool {
+        let was_found = self.throttle.is_found();
+        self.throttle.look(look, now);
+        self.settle(now);
+        self.throttle.is_found() && !was_found
+    }
+
+    fn settle(&mut self, now: Instant) {
+        let works = !self.is_silent && !self.throttle.wants_stream();
+        if self.works != works {
+            (self.works, self.since) = (works, now);
+        }
+    }
+
+    /// When something is to be done, or looked at, if nothing happens before.
     fn next(&self) -> Option<Instant> {
-        match (self.answers, self.stream) {
+        [self.step_at(), self.throttle.next()].into_iter().flatten().min()
+    }
+
+    fn step_at(&self) -> Option<Instant> {
+        match (self.works, self.stream) {
             (false, None) => Some(self.since + SILENCE),
             (true, Some(_)) => Some(self.since + self.hold),
             (true, None) | (false, Some(_)) => None,
@@ -77,7 +110,7 @@ impl Fallback {
     }
 
     fn step(&self, now: Instant) -> Option<Step> {
-        let is_due = self.next().is_some_and(|at| at <= now);
+        let is_due = self.step_at().is_some_and(|at| at <= now);
         is_due.then(|| self.stream.map_or(Step::Begin, Step::End))
     }
 
@@ -96,6 +129,7 @@ impl Fallback {
     fn end(&mut self, now: Instant) {
         self.stream = None;
         self.ended = Some(now);
+        self.throttle.on_stream_end();
     }
 }
 
@@ -109,8 +143,8 @@ impl Fallbacks {
     pub(super) fn on_state(&mut self, path: (PeerId, PathId), state: PathState, now: Instant) {
         if let Some(fallback) = self.of.get_mut(&path) {
             match state {
-                PathState::Active => fallback.note(true, now),
-                PathState::Dead => fallback.note(false, now),
+                PathState::Active => fallback.note_silence(false, now),
+                PathState::Dead => fallback.note_silence(true, now),
                 PathState::Suspect | PathState::Probing => {}
             }
         }
@@ -120,20 +154,35 @@ impl Fallbacks {
 impl Control {
     /// Looks at the paths that may have streams beside them, and does what is due.
     pub(super) async fn fall_back(&mut self) -> Result<(), DaemonError> {
-        let silent = self.plane.call(|plane| plane.site.silent_paths()).await?;
+        let may = |path: &&OpenPath| path.settings.transport == Transport::Auto;
+        let asked = self.peers.iter().filter(|peer| peer.paths.iter().any(|path| may(&path)));
+        let asked: Vec<_> = asked.map(|peer| peer.id).collect();
+        if asked.is_empty() && self.fallbacks.of.is_empty() {
+            return Ok(());
+        }
+        let ask = move |plane: &mut Plane| {
+            let statuses = asked.into_iter().filter_map(|peer| Some((peer, plane.site.status(peer)?)));
+            (plane.site.silent_paths(), statuses.collect::<BTreeMap<_, _>>())
+        };
+        let (silent, statuses) = self.plane.call(ask).await?;
         let now = Instant::now();
         let mut found = BTreeMap::new();
         for peer in self.peers.iter() {
-            let may = |path: &&OpenPath| path.settings.transport == Transport::Auto;
             for path in peer.paths.iter().filter(may) {
                 let id = (peer.id, path.id);
                 let known = self.fallbacks.of.remove(&id);
                 let mut fallback = known.unwrap_or_else(|| Fallback::new(now));
                 let is_silent = silent.iter().any(|silent| (silent.peer, silent.path) == id);
-                fallback.note(!is_silent, now);
+                fallback.note_silence(is_silent, now);
                 // It may have been removed by hand.
                 fallback.stream =
                     fallback.stream.filter(|stream| peer.paths.iter().any(|path| path.id == *stream));
+                let look =
+                    statuses.get(&peer.id).and_then(|status| look_at(status, path.id, fallback.stream));
+                if look.is_some_and(|look| fallback.look(look, now)) {
+                    let name = path.settings.name.as_str();
+                    tracing::info!(path = name, "UDP is throttled: a stream of TLS carries more");
+                }
                 found.insert(id, fallback);
             }
         }
@@ -164,9 +213,9 @@ impl Control {
         let Some(index) = self.peers.index_of(peer) else { return };
         let Some(open) = self.peers[index].paths.iter().find(|open| open.id == path) else { return };
         let name = open.settings.name.clone();
-        let Ok(stream_name) = format!("{name}-tls").parse() else { return };
+        let Ok(stream_name) = format!("{name}{STREAM_SUFFIX}").parse() else { return };
         let settings = PathSettings { name: stream_name, transport: Transport::Tls, ..open.settings.clone() };
-        tracing::info!(path = %name, "nothing comes by UDP: trying a stream of TLS");
+        tracing::info!(path = %name, "nothing comes by UDP, or little: trying a stream of TLS");
         let opened = self.open_path_beside(index, path, settings).await;
         let Some(fallback) = self.fallbacks.of.get_mut(&(peer, path)) else { return };
         match opened {
@@ -190,6 +239,22 @@ impl Control {
     }
 }
 
+/// What a path and its stream have carried so far.
+fn look_at(peer: &PeerStatus, path: PathId, stream: Option<PathId>) -> Option<Look> {
+    let carried = |id: PathId| peer.paths.iter().find(|path| path.id == id).map(carried_by);
+    Some(Look { path: carried(path)?, stream: stream.and_then(carried) })
+}
+
+/// To the peer, and from it.
+fn carried_by(path: &PathStatus) -> [Carried; 2] {
+    let sent = path.counters;
+    let mean = sent.tx_bytes / sent.tx_packets.max(1);
+    let bytes = sent.tx_bytes.saturating_sub(sent.lost_packets * mean + path.inflight_bytes);
+    let to_peer = Carried { bytes, arrived: sent.acked_packets, lost: sent.lost_packets };
+    let PathStats { packets, bytes, .. } = path.received;
+    [to_peer, Carried { bytes, arrived: packets, lost: path.received_numbers.saturating_sub(packets) }]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,23 +269,23 @@ mod tests {
     fn a_stream_begins_when_udp_is_silent_and_ends_once_it_has_worked_for_a_while() {
         let start = Instant::now();
         let mut path = Fallback::new(start);
-        assert_eq!((path.next(), path.step(seconds(start, 100.0))), (None, None), "UDP works");
-        path.note(false, seconds(start, 1.0));
+        assert_eq!((path.step_at(), path.step(seconds(start, 100.0))), (None, None), "UDP works");
+        path.note_silence(true, seconds(start, 1.0));
         assert_eq!(path.step(seconds(start, 1.1)), None, "for a moment");
-        path.note(true, seconds(start, 1.2));
-        path.note(false, seconds(start, 2.0));
+        path.note_silence(false, seconds(start, 1.2));
+        path.note_silence(true, seconds(start, 2.0));
         assert_eq!(path.step(seconds(start, 2.2)), None, "it has answered in between");
         assert_eq!(path.step(seconds(start, 2.3)), Some(Step::Begin));
         path.begin(STREAM, seconds(start, 2.3));
-        assert_eq!(path.next(), None, "there is one");
-        path.note(true, seconds(start, 30.0));
+        assert_eq!(path.step_at(), None, "there is one");
+        path.note_silence(false, seconds(start, 30.0));
         assert_eq!(path.step(seconds(start, 39.9)), None);
-        path.note(false, seconds(start, 39.9));
-        path.note(true, seconds(start, 40.0));
+        path.note_silence(true, seconds(start, 39.9));
+        path.note_silence(false, seconds(start, 40.0));
         assert_eq!(path.step(seconds(start, 49.9)), None, "it was silent in between");
         assert_eq!(path.step(seconds(start, 50.0)), Some(Step::End(STREAM)));
         path.end(seconds(start, 50.0));
-        assert_eq!(path.next(), None);
+        assert_eq!(path.step_at(), None);
     }
 
     #[test]
@@ -229,17 +294,17 @@ mod tests {
         let mut path = Fallback::new(start);
         let (mut now, mut holds) = (start, Vec::new());
         for _ in 0..6 {
-            path.note(false, now);
+            path.note_silence(true, now);
             path.begin(STREAM, now);
-            path.note(true, now);
-            holds.push(path.next().map(|at| at.duration_since(now).as_secs()));
+            path.note_silence(false, now);
+            holds.push(path.step_at().map(|at| at.duration_since(now).as_secs()));
             now += path.hold;
             path.end(now);
             now += Duration::from_secs(1);
         }
         assert_eq!(holds, [10, 20, 40, 80, 160, 160].map(Some));
         now += RELAPSE;
-        path.note(false, now);
+        path.note_silence(true, now);
         path.begin(STREAM, now);
         assert_eq!(path.hold, HOLD, "that was long ago");
     }
@@ -248,7 +313,7 @@ mod tests {
     fn what_could_not_begin_is_tried_again_later() {
         let start = Instant::now();
         let mut path = Fallback::new(start);
-        path.note(false, start);
+        path.note_silence(true, start);
         path.put_off(start);
         assert_eq!(path.step(seconds(start, 5.2)), None);
         assert_eq!(path.step(seconds(start, 5.3)), Some(Step::Begin));

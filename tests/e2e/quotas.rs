@@ -1,9 +1,12 @@
 //! Links that may carry so much and no more.
 
+use std::io::ErrorKind;
+use std::process::Command;
 use std::time::Duration;
 
 use psmc_api::{PathState, PathStatus, QuotaStatus};
 use psmc_testbed::poll::wait_for;
+use tempfile::TempDir;
 
 use crate::harness::{Bulk, Family, Plan, Site, Trickle, Tunnel};
 
@@ -170,4 +173,66 @@ fn counting_goes_on_where_nothing_can_be_written() {
         quota.error.filter(|_| quota.used_bytes > 0)
     });
     assert!(told.contains("state.json"), "{told}");
+}
+
+/// A file system of its own that is soon full; unmounted on drop.
+struct SmallDisk(TempDir);
+
+impl SmallDisk {
+    fn mount() -> Self {
+        let disk = Self(tempfile::tempdir().unwrap());
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=64k", "psmc-test"])
+            .arg(disk.0.path())
+            .status();
+        assert!(mounted.unwrap().success());
+        disk
+    }
+
+    /// Leaves no byte.
+    fn fill(&self) {
+        let full = std::fs::write(self.0.path().join("more"), vec![0; 1 << 20]);
+        assert_eq!(full.unwrap_err().kind(), ErrorKind::StorageFull);
+    }
+
+    fn empty(&self) {
+        std::fs::remove_file(self.0.path().join("more")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn counting_goes_on_while_a_disk_is_full_and_is_written_when_it_is_not() {
+    let mut tunnel = Tunnel::prepare(Plan::default());
+    let text = with_quota(&tunnel, r#"bytes = "1GB", every = "day", then = "backup""#);
+    let (state, disk) = (tunnel.van.file("json"), SmallDisk::mount());
+    let there = disk.0.path().join("state.json");
+    let text = text.replace(&state.display().to_string(), &there.display().to_string());
+    std::fs::write(tunnel.van.file("toml"), text).unwrap();
+    disk.fill();
+    tunnel.hq.start();
+    tunnel.van.start();
+    tunnel.wait_until_up();
+    let bulk = Bulk::start(&tunnel.van, &tunnel.hq);
+    bulk.wait_for_bytes(4_000_000, PATIENCE);
+    let told = wait_for("a complaint", PATIENCE, || first(&tunnel.van).1.error);
+    assert!(told.contains("state.json"), "{told}");
+    let before = first(&tunnel.van).1.used_bytes;
+    let at = bulk.bytes();
+    bulk.wait_for_bytes(at + 2_000_000, PATIENCE);
+    wait_for("a higher count", PATIENCE, || (first(&tunnel.van).1.used_bytes > before).then_some(()));
+    disk.empty();
+    wait_for("no complaint", PATIENCE, || first(&tunnel.van).1.error.is_none().then_some(()));
+    bulk.finish();
+    let used = first(&tunnel.van).1.used_bytes;
+    tunnel.van.kill();
+    tunnel.van.start();
+    tunnel.wait_until_up();
+    let kept = first(&tunnel.van).1.used_bytes;
+    assert!(kept + FORGOTTEN > used, "{kept} of {used}");
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use ipnet::IpNet;
 use psmc_net::keys::{PrivateKey, PublicKey};
 use psmc_toml::{RUN_DIR, describe, remedy_for};
-use psmcd::config::{AllowedNet, Endpoint, Name};
+use psmcd::config::{AllowedNet, Endpoint, Name, Transport};
 use zeroize::Zeroizing;
 
 use super::CONFIG_DIR;
@@ -59,6 +59,8 @@ pub(super) struct Host<'a> {
     pub(super) public_key: PublicKey,
     pub(super) networks: &'a [IpNet],
     pub(super) endpoint: &'a Endpoint,
+    /// What carries the datagrams of its paths, if that is said.
+    pub(super) transport: Option<Transport>,
 }
 
 impl Place {
@@ -181,12 +183,14 @@ impl Place {
 }
 
 /// The section of a peer.
-fn peer(Host { name, public_key, networks, endpoint }: &Host<'_>) -> String {
+fn peer(Host { name, public_key, networks, endpoint, transport }: &Host<'_>) -> String {
+    let transport =
+        transport.map(|transport| format!("transport = \"{}\"\n", transport.as_str())).unwrap_or_default();
     format!(
         "\n[[peer]]\n\
          # Where no path is listed there is one over every uplink. Those that are listed are the only ones:\n\
          # [[peer.path]]\n# name = \"lte\"\n# interface = \"wwan0\"\n# max_rate = \"20mbit\"\n\
-         name = \"{name}\"\npublic_key = \"{public_key}\"\nallowed_ips = {}\nendpoint = \"{endpoint}\"\n",
+         name = \"{name}\"\npublic_key = \"{public_key}\"\nallowed_ips = {}\nendpoint = \"{endpoint}\"\n{transport}",
         list(networks)
     )
 }
@@ -252,7 +256,13 @@ mod tests {
         let endpoint = "hq.example:5115".parse().unwrap();
         let public_key = PrivateKey::generate().public();
         let networks = ["10.77.0.0/24".parse().unwrap()];
-        let host = Host { name: "main", public_key, networks: &networks, endpoint: &endpoint };
+        let host = Host {
+            name: "main",
+            public_key,
+            networks: &networks,
+            endpoint: &endpoint,
+            transport: Some(Transport::Auto),
+        };
         let site = NewSite {
             addresses: &["10.77.0.2/24".parse().unwrap()],
             endpoint: None,
@@ -264,7 +274,7 @@ mod tests {
         let config = config.unwrap_or_else(|error| panic!("{error}"));
         let [peer] = config.peers.as_slice() else { panic!("one peer") };
         assert_eq!((peer.public_key, peer.endpoint.as_ref()), (public_key, Some(&endpoint)));
-        assert_eq!(peer.paths, Paths::EveryUplink);
+        assert_eq!((&peer.paths, peer.transport), (&Paths::EveryUplink, Transport::Auto));
     }
 
     /// Uncommenting moves lines behind those of their section, as a person would write them.
@@ -297,7 +307,8 @@ mod tests {
         let networks = ["10.77.0.0/24".parse().unwrap()];
         let addresses = ["10.77.0.2/24".parse().unwrap()];
         let public_key = PrivateKey::generate().public();
-        let host = || Host { name: "main", public_key, networks: &networks, endpoint: &endpoint };
+        let host =
+            || Host { name: "main", public_key, networks: &networks, endpoint: &endpoint, transport: None };
         for (endpoint, host) in [(Some(&endpoint), None), (None, Some(host()))] {
             let text = place.text(&NewSite {
                 addresses: &addresses,

@@ -10,7 +10,7 @@ use clap::Args;
 use ipnet::IpNet;
 use psmc_net::keys::PrivateKey;
 use psmc_net::tls::tcp::connect_tcp;
-use psmcd::config::{Config, Endpoint};
+use psmcd::config::{Config, Endpoint, Transport};
 use psmcd::enrolment::{Admission, JoinUri, apply};
 use tokio::net::TcpStream;
 use zeroize::Zeroizing;
@@ -39,6 +39,9 @@ pub(in crate::cli) struct JoinArgs {
     /// Reach the Internet as before, and not through the site that invites, though it offers that
     #[arg(long)]
     no_internet: bool,
+    /// What carries the datagrams of its paths: udp, tls, or auto, which is TLS where no UDP gets through
+    #[arg(long)]
+    transport: Option<Transport>,
     /// Where key and configuration are written
     #[arg(long, value_name = "FOLDER", default_value = CONFIG_DIR)]
     dir: PathBuf,
@@ -59,7 +62,13 @@ pub(in crate::cli) fn join(args: &JoinArgs) -> Result<(), CliError> {
     if args.no_internet {
         networks.retain(|net| net.prefix_len() > 0);
     }
-    let peer = Host { name: &host_name, public_key: *host, networks: &networks, endpoint };
+    let peer = Host {
+        name: &host_name,
+        public_key: *host,
+        networks: &networks,
+        endpoint,
+        transport: args.transport,
+    };
     let site =
         NewSite { addresses: &addresses, endpoint: None, networks: &[], internet: false, host: Some(peer) };
     let file = place.write_config(&site).map_err(SetupError::from)?;

@@ -37,7 +37,10 @@ impl Control {
             if !path.uses_interface(&link.name) {
                 continue;
             }
-            tracing::info!(interface = link.name, path = path.settings.name.as_str(), up, "link changed");
+            // The kernel tells of an interface once more whatever changes about it, and when it goes.
+            if path.told_link.replace(up) != Some(up) {
+                tracing::info!(interface = link.name, path = path.settings.name.as_str(), up, "link changed");
+            }
             let known = path.interface_index == Some(link.index);
             path.is_idle &= !up;
             if up {

@@ -125,6 +125,8 @@ pub(super) struct OpenPath {
     pub(super) has_no_address: bool,
     /// The page of the captive portal that is in its way, if one was found.
     pub(super) portal: Option<String>,
+    /// Whether its link is up, as the log was told last.
+    pub(super) told_link: Option<bool>,
 }
 
 /// What the plane needs to open a path.
@@ -371,6 +373,7 @@ impl Control {
             is_idle: false,
             has_no_address,
             portal: None,
+            told_link: None,
         });
         // The kernel may have to be told that answers come this way.
         self.network.note_change();

@@ -2,11 +2,11 @@
 
 mod log;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
 use std::time::Instant;
 
-use psmc_core::{PeerError, PeerId, SchedulerKind};
+use psmc_core::{PathState, PeerError, PeerId, SchedulerKind};
 use psmc_net::tls::AllowedKeys;
 use psmc_wire::PathId;
 use thiserror::Error;
@@ -55,6 +55,8 @@ pub(super) struct Peer {
     /// Lines of the log about its connections, and about its paths.
     pub(super) connection_lines: Often,
     pub(super) path_lines: Often,
+    /// The state of each path that was told last.
+    pub(super) told_states: BTreeMap<PathId, PathState>,
     /// Paths that cannot be opened yet.
     pub(super) waiting: Waiting,
     /// Who calls with its key.
@@ -88,6 +90,7 @@ impl Peer {
             said_error: None,
             connection_lines: Often::new(CONNECTION_LINES),
             path_lines: Often::new(PATH_LINES),
+            told_states: BTreeMap::new(),
             waiting: Waiting::default(),
             callers: Callers::default(),
         }

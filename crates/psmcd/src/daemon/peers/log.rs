@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use ipnet::IpNet;
-use psmc_core::{Event, PeerId};
+use psmc_core::{Event, PathState, PeerId};
+use psmc_wire::PathId;
 use psmc_wire::control::CloseReason;
 
 use super::Peers;
@@ -38,8 +39,12 @@ impl Peers {
             | Event::Counts { .. }
             | Event::Dial(_)
             | Event::Hangup(_)
-            | Event::PathForgotten { .. }
             | Event::HopWanted { .. } => {}
+            Event::PathForgotten { peer, path } => {
+                if let Some(peer) = self.get_mut(*peer) {
+                    peer.told_states.remove(path);
+                }
+            }
         }
     }
 
@@ -92,6 +97,12 @@ impl Peers {
     /// What has happened to a path.
     pub(in crate::daemon) fn log_news(&mut self, News { event, path: name, remote }: &News) {
         let path = name.as_deref();
+        if let Event::PathChanged { peer, path: id, state } = event
+            && !self.is_news(*peer, *id, *state)
+        {
+            tracing::debug!(peer = self.name_of(*peer), path, state = state.name(), "path changed");
+            return;
+        }
         if let Event::PathChanged { peer, .. }
         | Event::PathOpened { peer, .. }
         | Event::BatchesLost { peer, .. }
@@ -136,6 +147,12 @@ impl Peers {
             | Event::Stream { .. }
             | Event::HopWanted { .. } => {}
         }
+    }
+
+    /// Whether a state is worth a line: a path that is silent for a moment, and then answers again, is what it was.
+    fn is_news(&mut self, peer: PeerId, path: PathId, state: PathState) -> bool {
+        let Some(peer) = self.get_mut(peer) else { return false };
+        state != PathState::Suspect && peer.told_states.insert(path, state) != Some(state)
     }
 
     fn name_of(&self, id: PeerId) -> Option<&str> {

@@ -1,5 +1,6 @@
 //! The command line of `psmc-lab`.
 
+mod faults;
 mod networks;
 
 use std::error::Error;
@@ -52,6 +53,16 @@ enum Command {
     Clean,
     /// Measure one flow over many networks, random or recorded: through the tunnel, and over the best link alone
     Networks(networks::Args),
+    /// Make faults on purpose while datagrams flow, and measure what comes of each
+    ///
+    /// Daemons are killed, stopped and starved, paths cut, strangers send floods: each with real programs in a network of its
+    /// own, made of two sites and a relay. Exits with 0 if nothing is wrong. It takes a quarter of a minute for each.
+    Faults(faults::Args),
+    /// Make faults by chance, one after another, and measure what the daemons are like in the end
+    ///
+    /// Exits with 0 if nothing is stuck, memory and descriptors are what they were, and no line of a log is there twice a
+    /// second.
+    Soak(faults::SoakArgs),
 }
 
 /// Why a command failed. The text is all that the user gets to see.
@@ -96,6 +107,8 @@ fn execute(lab: Lab) -> Result<ExitCode, CliError> {
         Command::Sim(args) => sim(&args),
         Command::Clean => clean(),
         Command::Networks(args) => networks::run(&args),
+        Command::Faults(args) => faults::run(&args),
+        Command::Soak(args) => faults::run_soak(&args),
     }
 }
 

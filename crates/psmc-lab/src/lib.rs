@@ -8,6 +8,7 @@
 //! | [`site`] | the configurations of `psmcd` at both ends of a tunnel |
 //! | [`cli`] | the tool `psmc-lab` |
 //! | [`mod@bench`] | scenarios that programs write, run one after another, and what came of several runs |
+//! | [`mod@faults`] | faults made on purpose, and what daemons bear |
 //! | [`headers`] | what headers take of packets |
 //! | [`run`] | a scenario in real time, with real programs |
 //! | [`sim`] | a scenario in virtual time |
@@ -24,6 +25,7 @@ pub mod checks;
 pub mod clean;
 pub mod cli;
 pub mod emulator;
+pub mod faults;
 pub mod measure;
 mod networks;
 pub mod report;

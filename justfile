@@ -67,10 +67,23 @@ bench-relay *ARGS:
 relay-instructions:
     cargo bench -p psmc-relay --bench relay-instructions
 
-# Fuzzes TARGET (datagram, control, hop, relay, routes, config, scenario) for some seconds; needs nightly Rust and cargo-fuzz. Finds go to fuzz/artifacts.
+# Fuzzes TARGET (fuzz/README.md lists them) for some seconds; needs cargo-fuzz. Finds go to fuzz/artifacts.
 fuzz TARGET SECONDS="60":
     mkdir -p fuzz/target/corpus/{{ TARGET }}
-    cargo +nightly fuzz run {{ TARGET }} fuzz/target/corpus/{{ TARGET }} fuzz/corpus/{{ TARGET }} -- -max_total_time={{ SECONDS }}
+    cargo fuzz run --sanitizer none {{ TARGET }} fuzz/target/corpus/{{ TARGET }} fuzz/corpus/{{ TARGET }} -- -max_total_time={{ SECONDS }} -timeout=10 -rss_limit_mb=1024
+
+# Fuzzes every target for so many minutes, one after the other, and prints how often each was executed.
+fuzz-all MINUTES="1":
+    cargo fuzz build --sanitizer none
+    for target in $(cargo fuzz list); do \
+        just fuzz $target $(({{ MINUTES }} * 60)) 2>&1 | tee fuzz/target/$target.log | grep -E '^Done|SUMMARY|panicked|Test unit' | sed "s/^/$target: /"; \
+        [ "${PIPESTATUS[0]}" = 0 ] || exit 1; \
+    done
+
+# Makes the corpora small, of what fuzzing has found: the fewest files that reach as much, of at most a kilobyte each.
+fuzz-minimise TARGET:
+    mkdir -p fuzz/target/corpus/{{ TARGET }} fuzz/target/small/{{ TARGET }}
+    cargo fuzz run --sanitizer none {{ TARGET }} fuzz/target/small/{{ TARGET }} fuzz/corpus/{{ TARGET }} fuzz/target/corpus/{{ TARGET }} -- -merge=1 -max_len=1024
 
 # Runs so many random scenarios in virtual time: links, losses, cuts and restarts by chance, up to eight paths.
 scenarios COUNT="10000":

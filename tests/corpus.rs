@@ -3,8 +3,22 @@
 //! The files named `seed-*` are what our own encoders write, so a change of the wire format shows here as a
 //! changed file: `UPDATE_SEEDS=1 cargo test --test corpus` writes them anew.
 
-#[path = "../fuzz/src/lib.rs"]
-pub mod entry;
+#[path = "../fuzz/src/engine.rs"]
+pub mod engine;
+#[path = "../fuzz/src/files.rs"]
+pub mod files;
+#[path = "../fuzz/src/front.rs"]
+pub mod front;
+#[path = "../fuzz/src/names.rs"]
+pub mod names;
+#[path = "../fuzz/src/raw.rs"]
+pub mod raw;
+#[path = "../fuzz/src/said.rs"]
+pub mod said;
+#[path = "../fuzz/src/server.rs"]
+pub mod server;
+#[path = "../fuzz/src/wire.rs"]
+pub mod wire;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -14,12 +28,12 @@ use hickory_proto::rr::Name;
 use psmc_net::keys::PrivateKey;
 use psmc_routes::{AltRecord, Relay, RouteSet, Validity};
 use psmc_wire::control::{
-    About, Capabilities, CloseReason, Hello, Message, PathInfo, PathVia, Probe, ProbeStep, Seen, Tier,
-    VERSION,
+    About, Capabilities, CloseReason, Hello, LENGTH_LEN, Message, PathInfo, PathVia, Probe, ProbeStep, Seen,
+    Tier, VERSION,
 };
 use psmc_wire::counts::{Arrived, Counts, LaneCounts, Passed, PathCounts};
 use psmc_wire::crypto::{Aead, TAG_LEN};
-use psmc_wire::datagram::{Header, Marks};
+use psmc_wire::datagram::{HEADER_LEN, Header, Marks, TIMESTAMP_LEN};
 use psmc_wire::frame::{
     AckHeader, DataFrame, FrameWriter, PacketRange, Part, PathStats, PathUse, PathUseFrame, RekeyFrame,
     StreamControl, StreamFrame, StreamOpening, StreamOutcome,
@@ -32,60 +46,127 @@ use psmc_wire::relay::{
 };
 use psmc_wire::{Bucket, Checksum, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId};
 
+/// What the bytes of a target go to.
+type Entry = fn(&[u8]);
+
+/// Every target.
+const TARGETS: [(&str, Entry); 16] = [
+    ("config", files::config),
+    ("control", wire::control),
+    ("datagram", wire::datagram),
+    ("engine", engine::engine),
+    ("front", front::front),
+    ("hop", wire::hop),
+    ("message", names::message),
+    ("raw", raw::raw),
+    ("relay", wire::relay),
+    ("routes", names::routes),
+    ("scenario", files::scenario),
+    ("server", server::server),
+    ("signal", said::signal),
+    ("socket", said::socket),
+    ("transfer", names::transfer),
+    ("zone_file", names::zone_file),
+];
+
 #[test]
-fn datagram_corpus() {
-    replay("datagram", entry::datagram);
+fn what_was_found_stays_fixed() {
+    for (target, entry) in TARGETS {
+        for (path, bytes) in files(target) {
+            println!("{}", path.display());
+            entry(&bytes);
+        }
+    }
+}
+
+/// What a fuzzer does in its first moments, without looking which code is reached: the fuzzers themselves take minutes to build.
+#[test]
+fn mutants_of_the_corpora_break_no_promise() {
+    for (target, entry) in TARGETS {
+        let inputs: Vec<_> = files(target).into_iter().map(|(_, bytes)| bytes).collect();
+        let mut chance = Chance(1);
+        for number in 0..MUTANTS {
+            let mutant = mutant(&inputs, &mut chance);
+            let outcome = std::panic::catch_unwind(|| entry(&mutant));
+            assert!(outcome.is_ok(), "{target}, mutant {number}: {}", mutant.escape_ascii());
+        }
+    }
 }
 
 #[test]
-fn control_corpus() {
-    replay("control", entry::control);
+fn every_target_is_built_and_told_of() {
+    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
+    let read =
+        |file: &str| fs::read_to_string(fuzz.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let names: Vec<_> = TARGETS.iter().map(|(target, _)| (*target).to_owned()).collect();
+    let listed = |directory: &str| {
+        let entries = fs::read_dir(fuzz.join(directory)).expect("it is there");
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.expect("it can be listed").file_name().into_string().expect("it is text"))
+            .map(|name| name.trim_end_matches(".rs").to_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(listed("corpus"), names);
+    assert_eq!(listed("fuzz_targets"), names);
+    for name in names {
+        assert!(read("Cargo.toml").contains(&format!("path = \"fuzz_targets/{name}.rs\"")), "{name}");
+        assert!(read("README.md").contains(&format!("| `{name}` |")), "{name}");
+        assert!(
+            read(&format!("fuzz_targets/{name}.rs")).contains(&format!("psmc_fuzz::{name}(bytes)")),
+            "{name}"
+        );
+    }
 }
 
-#[test]
-fn relay_corpus() {
-    replay("relay", entry::relay);
+/// One input, or the beginning of one and the end of another, with some bytes changed, left out or doubled.
+fn mutant(inputs: &[Vec<u8>], chance: &mut Chance) -> Vec<u8> {
+    let mut bytes = inputs[chance.below(inputs.len())].clone();
+    if chance.below(4) == 0 {
+        let other = &inputs[chance.below(inputs.len())];
+        bytes.truncate(chance.below(bytes.len() + 1));
+        bytes.extend_from_slice(&other[chance.below(other.len() + 1)..]);
+    }
+    for _ in 0..=chance.below(4) {
+        let at = chance.below(bytes.len() + 1);
+        match chance.below(5) {
+            0 => bytes.insert(at, chance.byte()),
+            1 => bytes.truncate(at.max(1)),
+            2 => bytes.drain(at..(at + chance.below(8)).min(bytes.len())).for_each(drop),
+            // Lengths and counts are broken most by what is as large or as small as can be.
+            3 => bytes
+                .get_mut(at)
+                .into_iter()
+                .for_each(|byte| *byte = [0, 1, 0x7f, 0x80, 0xff][chance.below(5)]),
+            _ => bytes.get_mut(at).into_iter().for_each(|byte| *byte ^= 1 << chance.below(8)),
+        }
+    }
+    bytes
 }
 
-#[test]
-fn hop_corpus() {
-    replay("hop", entry::hop);
+/// Chance that is the same each time (SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % bound as u64).expect("it is below a usize")
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.next().to_le_bytes()[0]
+    }
 }
 
-#[test]
-fn routes_corpus() {
-    replay("routes", entry::routes);
-}
-
-#[test]
-fn message_corpus() {
-    replay("message", entry::message);
-}
-
-#[test]
-fn transfer_corpus() {
-    replay("transfer", entry::transfer);
-}
-
-#[test]
-fn zone_file_corpus() {
-    replay("zone_file", entry::zone_file);
-}
-
-#[test]
-fn config_corpus() {
-    replay("config", entry::config);
-}
-
-#[test]
-fn front_corpus() {
-    replay("front", entry::front);
-}
-
-#[test]
-fn scenario_corpus() {
-    replay("scenario", entry::scenario);
-}
+/// Mutants of each target: a few seconds for all.
+const MUTANTS: usize = 500;
 
 #[test]
 fn seeds_are_what_the_encoders_write() {
@@ -100,18 +181,21 @@ fn seeds_are_what_the_encoders_write() {
     }
 }
 
-/// Feeds every file of the corpus to `entry`, which panics if it finds fault.
-fn replay(target: &str, entry: fn(&[u8])) {
+/// Every file of a target's corpus.
+fn files(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let directory = corpus().join(target);
     let files = fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-    let mut count = 0;
-    for file in files {
-        let path = file.expect("a directory that opens can be listed").path();
-        println!("{}", path.display());
-        entry(&fs::read(&path).expect("a file of the corpus can be read"));
-        count += 1;
-    }
-    assert!(count > 0, "{} is empty", directory.display());
+    let paths = files.map(|file| file.expect("a directory that opens can be listed").path());
+    let mut files: Vec<_> = paths
+        .map(|path| {
+            let bytes = fs::read(&path).expect("a file of the corpus can be read");
+            (path, bytes)
+        })
+        .collect();
+    // The order of a directory is nobody's.
+    files.sort();
+    assert!(!files.is_empty(), "{} is empty", directory.display());
+    files
 }
 
 fn corpus() -> PathBuf {
@@ -139,6 +223,12 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
         ("counts", counts()),
         ("close", Message::Close(CloseReason::Shutdown)),
     ];
+    // The same to an engine that believes them; and what else happens there.
+    let frames = |bytes: &[u8]| bytes[HEADER_LEN + TIMESTAMP_LEN..bytes.len() - TAG_LEN].to_vec();
+    let received = datagrams.iter().map(|(name, bytes)| (*name, operation(0, &frames(bytes))));
+    let heard = messages.iter().map(|(name, message)| (*name, operation(3, &encoded(message)[LENGTH_LEN..])));
+    let operations: Vec<(&str, Vec<u8>)> = received.chain(heard).collect();
+    let peer: Vec<u8> = operations.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect();
     let conversation: Vec<u8> = messages.iter().flat_map(|(_, message)| encoded(message)).collect();
     let named = |target: &str, name: &str| format!("{target}/seed-{name}");
     let mut seeds: Vec<(String, Vec<u8>)> = Vec::new();
@@ -146,6 +236,10 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
     seeds.extend(messages.map(|(name, message)| (named("control", name), encoded(&message))));
     seeds.push((named("control", "conversation"), conversation));
     seeds.extend(relay_messages().map(|(name, message)| (named("relay", name), encoded_for_relay(&message))));
+    seeds.push((named("engine", "peer"), peer));
+    let here = [operation(5, &INNER), operation(7, &[]), operation(4, &[3, 0, 0]), operation(6, &[2, b'x'])];
+    seeds.push((named("engine", "hosts"), here.concat()));
+    seeds.push((named("raw", "tunnel"), operation(0, &TUNNELLED)));
     let conversation = relay_messages().iter().flat_map(|(_, message)| encoded_for_relay(message)).collect();
     seeds.push((named("relay", "conversation"), conversation));
     seeds.push((named("hop", "datagram"), hop_datagram()));
@@ -154,6 +248,20 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
 }
 
 /// A datagram with the frames that `write` adds in clear, padding where its tag would be.
+/// An operation of a target that takes several, with its argument.
+fn operation(number: u8, argument: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(argument.len()).expect("it is short").to_be_bytes();
+    [&[number], &length[..], argument].concat()
+}
+
+/// UDP over IPv4 from a host of the site to one of its peer.
+const INNER: [u8; 29] =
+    *b"\x45\0\0\x1d\0\0\0\0\x40\x11\0\0\x0a\x4d\0\x02\x0a\x4d\0\x01\x10\0\0\x35\0\x09\0\0x";
+
+/// The same between the ends of a tunnel, in IPv4.
+const TUNNELLED: [u8; 49] = *b"\x45\0\0\x31\0\0\0\0\x40\x04\0\0\xc0\0\x02\x01\xc0\0\x02\x09\
+    \x45\0\0\x1d\0\0\0\0\x40\x11\0\0\x0a\x01\0\x02\x0a\x02\0\x01\x10\0\0\x35\0\x09\0\0x";
+
 fn datagram(write: impl FnOnce(&mut FrameWriter<'_>) -> bool) -> Vec<u8> {
     let header = Header {
         epoch: 3,

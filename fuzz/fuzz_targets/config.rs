@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run config`
+//! `just fuzz config`
 
 #![no_main]
 

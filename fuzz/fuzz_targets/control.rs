@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run control`
+//! `just fuzz control`
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run datagram`
+//! `just fuzz datagram`
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run front`
+//! `just fuzz front`
 
 #![no_main]
 

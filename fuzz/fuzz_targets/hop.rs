@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run hop`
+//! `just fuzz hop`
 
 #![no_main]
 

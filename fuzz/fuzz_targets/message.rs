@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run message`
+//! `just fuzz message`
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run relay`
+//! `just fuzz relay`
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run routes`
+//! `just fuzz routes`
 
 #![no_main]
 

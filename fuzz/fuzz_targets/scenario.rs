@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run scenario`
+//! `just fuzz scenario`
 
 #![no_main]
 

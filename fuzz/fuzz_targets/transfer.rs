@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run transfer`
+//! `just fuzz transfer`
 
 #![no_main]
 

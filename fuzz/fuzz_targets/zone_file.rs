@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run zone_file`
+//! `just fuzz zone_file`
 
 #![no_main]
 

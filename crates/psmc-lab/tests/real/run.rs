@@ -1,6 +1,7 @@
 //! Scenarios in real time. These tests need root, for they make network namespaces.
 
 mod events;
+mod faults;
 mod generators;
 mod life;
 mod programs;

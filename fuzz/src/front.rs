@@ -1,0 +1,50 @@
+//! What a front reads.
+
+use http::{HeaderName, HeaderValue};
+use psmc_front::class::{Pair, Rule, Urgency};
+use psmc_front::config::Forwarded;
+use psmc_front::headers::{self, Asker};
+
+/// The head of a request to a front: the target in the first line, a field in each of the others.
+pub fn front(bytes: &[u8]) {
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    let target = lines.next().unwrap_or_default();
+    let Ok(mut request) = http::Request::builder().uri(target).body(()) else { return };
+    for line in lines {
+        let Some(at) = line.iter().position(|byte| *byte == b':') else { continue };
+        let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(&line[..at]), HeaderValue::from_bytes(line[at + 1..].trim_ascii()))
+        else {
+            continue;
+        };
+        // What a listener takes at most.
+        if request.headers().len() < 100 {
+            request.headers_mut().append(name, value);
+        }
+    }
+    let (head, ()) = request.into_parts();
+    let rule = Rule { cookie: Pair::cookie("tier=gold"), urgency: Urgency::parse("0-7"), ..Rule::default() };
+    let source = std::net::Ipv4Addr::LOCALHOST.into();
+    let fits = rule.fits(head.uri.path(), &head.headers, source);
+    assert!(!fits || head.headers.contains_key("cookie"), "a cookie out of nothing");
+    let host = headers::host(&head);
+    if let Ok(host) = &host {
+        assert!(!host.as_bytes().contains(&b'@') && !host.as_bytes().contains(&b' '), "{host:?}");
+        assert!(head.uri.path().starts_with(['/', '*']), "{}", head.uri);
+    }
+    let mut fields = head.headers.clone();
+    headers::strip(&mut fields);
+    let of_connection =
+        ["connection", "keep-alive", "te", "transfer-encoding", "upgrade", "proxy-connection"];
+    assert!(of_connection.iter().all(|name| !fields.contains_key(*name)), "{fields:?}");
+    assert!(fields.iter().all(|(name, _)| head.headers.contains_key(name)), "a field out of nothing");
+    if let Some(protocol) = headers::upgrade(&head) {
+        assert!(!protocol.as_bytes().to_ascii_lowercase().starts_with(b"h2c"), "{protocol:?}");
+    }
+    headers::join_cookies(&mut fields);
+    let asker = Asker { address: (source, 80).into(), is_tls: true, is_trusted: true };
+    asker.tell(&mut fields, host.as_ref().unwrap_or(&HeaderValue::from_static("")), Forwarded::Both);
+    for name in ["x-forwarded-for", "forwarded"] {
+        assert_eq!(fields.get_all(name).iter().count(), 1, "{fields:?}");
+    }
+}

@@ -42,7 +42,7 @@ use psmc_wire::hop::{HOP_HEADER_LEN, HOP_KEY_LEN, Hop, HopKey, write_hop_header}
 use psmc_wire::probe::ProbeTokens;
 use psmc_wire::relay::{
     self, Abilities, Cap, CapTarget, Counted, Far, Grant, Refusal, Refused, RequestId, Reserve,
-    ReserveTunnel, Reserved, SIGNATURE_LEN, SessionId, SignedGrant, StreamId, Welcome,
+    ReserveTunnel, Reserved, Revoke, SIGNATURE_LEN, SessionId, SignedGrant, StreamId, Welcome,
 };
 use psmc_wire::{Bucket, Checksum, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId};
 
@@ -410,7 +410,7 @@ fn hop(label: u32) -> Hop {
 }
 
 /// A message of each kind between a site and a relay.
-fn relay_messages() -> [(&'static str, relay::Message); 19] {
+fn relay_messages() -> [(&'static str, relay::Message); 20] {
     use relay::Message;
     let (request, session, stream) = (RequestId(7), SessionId(0x0102_0304_0bad_cafe), StreamId(9));
     let at = SocketAddr::from(([192, 0, 2, 7], 5115));
@@ -434,7 +434,7 @@ fn relay_messages() -> [(&'static str, relay::Message); 19] {
         sessions: 64,
         max_rate: None,
         name: name(),
-        abilities: Abilities { counts: true },
+        abilities: Abilities { counts: true, revokes: true },
     };
     let samples = vec![Passed { number: 41, at_us: 20_000_000 }];
     let to_far = LaneCounts { received: [1000, 1002], handed_on: [999, 1002], samples };
@@ -458,6 +458,7 @@ fn relay_messages() -> [(&'static str, relay::Message); 19] {
         ("release", Message::Release(request, session)),
         ("refresh", Message::Refresh(request, session)),
         ("cap", Message::Cap(cap)),
+        ("revoke", Message::Revoke(Revoke { request, site: KeyBytes([2; 32]), until_s: 2_000_000_000 })),
         ("chain", Message::Chain(request, session, hop(4))),
         ("connect", Message::Connect(request, Far::Gateway(KeyBytes([5; 32])))),
         ("connected", Message::Connected(request)),

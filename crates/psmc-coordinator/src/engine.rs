@@ -6,6 +6,7 @@ mod input;
 mod perform;
 mod reload;
 mod sessions;
+mod void;
 mod watchers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +27,7 @@ use crate::config::{self, Config, Service};
 use crate::mitigation::{Action, Life, Moment, Policy, RelayInfo, RelayPool, State};
 use crate::now;
 use crate::publish::{GroupRoutes, Published, Publisher};
-use crate::relay::{self, Limit};
+use crate::relay::{self, Limit, Orders, Void};
 use crate::status::{Counts, Handshakes, RelayStatus, ServerStatus, ServiceStatus, Status};
 use crate::store::{Batch, Contents, Event, Store, StoreError};
 use crate::suricata::Eve;
@@ -66,6 +67,8 @@ pub struct Engine {
     lives: BTreeMap<String, Life>,
     relays: RelayPool,
     limits: BTreeMap<String, watch::Sender<Limit>>,
+    /// Whose grants the relays are to take back.
+    void: watch::Sender<Void>,
     /// What was wrong with a relay last.
     relay_errors: BTreeMap<String, String>,
     publishers: BTreeMap<String, Publisher>,
@@ -114,9 +117,10 @@ impl Engine {
     ) -> Result<Self, StoreError> {
         let contents = store.load().await?;
         let mut tasks = JoinSet::new();
+        let void = watch::Sender::default();
         let limits = config.relays.iter();
         let limits = limits
-            .map(|relay| (relay.name.clone(), watch_relay(&config, relay, inputs, &mut tasks)))
+            .map(|relay| (relay.name.clone(), watch_relay(&config, relay, &void, inputs, &mut tasks)))
             .collect();
         let publishers = config
             .services
@@ -129,6 +133,7 @@ impl Engine {
             lives,
             relays,
             limits,
+            void,
             relay_errors: BTreeMap::new(),
             publishers,
             published: BTreeMap::new(),
@@ -151,6 +156,7 @@ impl Engine {
             store,
         };
         engine.recall_routes();
+        engine.take_back_what_blocked_clients_have();
         Ok(engine)
     }
 
@@ -287,12 +293,14 @@ impl Engine {
 fn watch_relay(
     config: &Config,
     relay: &crate::config::Relay,
+    void: &watch::Sender<Void>,
     inputs: &mpsc::Sender<Input>,
     tasks: &mut JoinSet<()>,
 ) -> watch::Sender<Limit> {
     let (sender, limit) = watch::channel(None);
     let (identity, name) = (Identity::new(&config.private_key), config.name.to_string());
-    tasks.spawn(relay::keep(relay.clone(), identity, name, limit, inputs.clone()));
+    let orders = Orders { limit, void: void.subscribe() };
+    tasks.spawn(relay::keep(relay.clone(), identity, name, orders, inputs.clone()));
     sender
 }
 

@@ -1,6 +1,8 @@
 //! Connections to relays: each is asked all the time whether it is there, and told what it may carry; and grants: what
 //! gateways and clients show to relays.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -11,7 +13,7 @@ use psmc_net::tls::tcp::{TcpError, connect_tcp};
 use psmc_net::tls::{Dialer, Identity, TlsError};
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::{
-    ALPN, Cap, CapTarget, Grant, Hello, Message, Refused, RequestId, SignedGrant, VERSION,
+    ALPN, Cap, CapTarget, Grant, Hello, Message, Refused, RequestId, Revoke, SignedGrant, VERSION,
 };
 use thiserror::Error;
 use tokio::net::TcpStream;
@@ -34,6 +36,18 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// What a relay may carry, in bits per second; whatever it can, if that is `None`.
 pub type Limit = Option<u64>;
+
+/// Sites whose grants are taken back: those that end at this second or before, since 1970 (UTC); none of them with 0.
+pub type Void = Arc<BTreeMap<KeyBytes, u64>>;
+
+/// What a relay is told.
+#[derive(Clone, Debug)]
+pub struct Orders {
+    /// What it may carry.
+    pub limit: watch::Receiver<Limit>,
+    /// Whose grants are void there.
+    pub void: watch::Receiver<Void>,
+}
 
 /// What is found out about a relay.
 #[derive(Clone, Debug)]
@@ -68,17 +82,17 @@ pub async fn keep(
     relay: Relay,
     identity: Identity,
     name: String,
-    mut limit: watch::Receiver<Limit>,
+    mut orders: Orders,
     news: mpsc::Sender<Input>,
 ) {
     // A connection may break without the relay being gone; so the second failure in a row counts.
     let mut failed_before = true;
     loop {
-        if limit.has_changed().is_err() {
+        if orders.limit.has_changed().is_err() {
             return;
         }
         let mut answered = false;
-        let Err(error) = converse(&relay, &identity, &name, &mut limit, &news, &mut answered).await;
+        let Err(error) = converse(&relay, &identity, &name, &mut orders, &news, &mut answered).await;
         if matches!(error, RelayError::Ended) {
             return;
         }
@@ -102,7 +116,7 @@ async fn converse(
     relay: &Relay,
     identity: &Identity,
     name: &str,
-    limit: &mut watch::Receiver<Limit>,
+    Orders { limit, void }: &mut Orders,
     news: &mpsc::Sender<Input>,
     answered: &mut bool,
 ) -> Result<std::convert::Infallible, RelayError> {
@@ -112,12 +126,15 @@ async fn converse(
         let rate = *limit.borrow_and_update();
         let asked = Instant::now();
         timeout(ANSWER_WITHIN, link.cap(rate)).await.map_err(|_| RelayError::Silent)??;
+        let sites = void.borrow_and_update().clone();
+        link.take_back(&sites).await?;
         *answered = true;
         let result = Ok(asked.elapsed());
         let told = news.send(Input::Relay(News { relay: relay.name.clone(), result })).await;
         told.map_err(|_| RelayError::Ended)?;
         tokio::select! {
             changed = limit.changed() => changed.map_err(|_| RelayError::Ended)?,
+            changed = void.changed() => changed.map_err(|_| RelayError::Ended)?,
             () = sleep(ASK_EVERY) => {}
             // A relay that ends closes the connection, and says nothing else without being asked.
             unasked = link.hear() => return Err(unexpected(unasked?)),
@@ -130,6 +147,10 @@ struct Link {
     stream: TlsStream<TcpStream>,
     reader: MessageReader,
     next: u32,
+    /// Whether grants can be taken back from it.
+    revokes: bool,
+    /// What it has been told of those.
+    void: BTreeMap<KeyBytes, u64>,
 }
 
 impl Link {
@@ -137,19 +158,45 @@ impl Link {
         let tcp = connect_tcp(None, None, relay.address, ANSWER_WITHIN).await?;
         let dialer = Dialer::for_protocol(identity, relay.public_key, ALPN);
         let stream = dialer.connect(tcp).await?.stream;
-        let mut link = Self { stream, reader: MessageReader::default(), next: 1 };
+        let (reader, void) = (MessageReader::default(), BTreeMap::new());
+        let mut link = Self { stream, reader, next: 1, revokes: false, void };
         let hello = Hello { version: VERSION, name: name.to_owned(), grant: None };
         write_message(&mut link.stream, &Message::Hello(hello)).await?;
         let answer = link.hear().await?;
-        if let Message::Welcome(_) = answer { Ok(link) } else { Err(unexpected(answer)) }
+        let Message::Welcome(welcome) = answer else { return Err(unexpected(answer)) };
+        link.revokes = welcome.abilities.revokes;
+        Ok(link)
     }
 
     /// Says what the relay may carry in all. That is how it is asked whether it is there, too: twice the same changes nothing.
     async fn cap(&mut self, rate: Limit) -> Result<(), RelayError> {
+        self.ask(|request| Message::Cap(Cap { request, target: CapTarget::Relay, rate })).await
+    }
+
+    /// Takes grants back, as far as it does not know that yet.
+    async fn take_back(&mut self, sites: &BTreeMap<KeyBytes, u64>) -> Result<(), RelayError> {
+        for (&site, &until_s) in sites {
+            if !self.revokes || self.void.get(&site) == Some(&until_s) {
+                continue;
+            }
+            let told = self.ask(|request| Message::Revoke(Revoke { request, site, until_s }));
+            match timeout(ANSWER_WITHIN, told).await.map_err(|_| RelayError::Silent)? {
+                // It carries what it is to carry all the same.
+                Err(RelayError::Refused(refused)) => {
+                    tracing::warn!(reason = refused.text, "a relay does not take grants back");
+                }
+                told => told?,
+            }
+            self.void.insert(site, until_s);
+        }
+        Ok(())
+    }
+
+    /// Asks for what is answered by DONE.
+    async fn ask(&mut self, message: impl FnOnce(RequestId) -> Message) -> Result<(), RelayError> {
         let request = RequestId(self.next);
         self.next = self.next.wrapping_add(1).max(1);
-        let cap = Cap { request, target: CapTarget::Relay, rate };
-        write_message(&mut self.stream, &Message::Cap(cap)).await?;
+        write_message(&mut self.stream, &message(request)).await?;
         let answer = self.hear().await?;
         if answer == Message::Done(request) { Ok(()) } else { Err(unexpected(answer)) }
     }

@@ -2,6 +2,7 @@
 
 mod connection;
 pub(crate) mod hub;
+mod served;
 mod streams;
 mod tunnels;
 
@@ -42,6 +43,10 @@ impl Denied {
         Self::new(Refusal::Limit, "the relay has as many sessions as it may: try another relay")
     }
 
+    pub(crate) fn no_longer() -> Self {
+        Self::new(Refusal::Grant, "the site is no longer allowed")
+    }
+
     pub(crate) fn no_gateway() -> Self {
         Self::new(Refusal::NoGateway, "no gateway with this key is connected to this relay")
     }
@@ -77,7 +82,7 @@ pub(crate) struct Member {
     /// In seconds since 1970.
     expires_s: AtomicU64,
     rates: Mutex<Rates>,
-    revoked: watch::Sender<bool>,
+    revoked: Arc<watch::Sender<bool>>,
 }
 
 /// What all sessions of a site may carry: the least of the two counts.
@@ -88,16 +93,21 @@ struct Rates {
 }
 
 impl Member {
-    /// A site that the configuration lists. It goes on with the sessions of `before`, what it was until now.
+    /// A site that the configuration lists. It goes on with the connections and sessions of `before`, what it was until now.
     pub(crate) fn listed(site: &Site, before: Option<&Self>) -> Self {
         let key = KeyBytes(*site.public_key.as_bytes());
         let rate = site.max_rate.map(psmc_toml::Rate::bits_per_second);
         let new = Self::new(key, site.name.to_string(), site.max_sessions, rate);
-        let account = before.map_or(new.account, |before| before.account.clone());
+        let kept = before.unwrap_or(&new);
+        let (account, revoked) = (kept.account.clone(), kept.revoked.clone());
+        let (connections, streams) = (kept.connections.clone(), kept.streams.clone());
         account.set_max_sessions(site.max_sessions);
         let capped = before.and_then(|before| before.rates().capped);
         let member = Self {
             account,
+            connections,
+            streams,
+            revoked,
             session_rate: site.session_rate.map(psmc_toml::Rate::bits_per_second),
             gateway: AtomicBool::new(site.gateway),
             is_listed: true,
@@ -129,7 +139,7 @@ impl Member {
             gateway: AtomicBool::new(false),
             expires_s: AtomicU64::new(FOR_EVER),
             rates: Mutex::new(Rates { granted: rate, capped: None }),
-            revoked: watch::Sender::new(false),
+            revoked: Arc::new(watch::Sender::new(false)),
         }
     }
 
@@ -160,9 +170,24 @@ impl Member {
         let _ = self.revoked.subscribe().wait_for(|revoked| *revoked).await;
     }
 
+    /// Tells whether it is not served any more.
+    pub(crate) fn watch_revoked(&self) -> watch::Receiver<bool> {
+        self.revoked.subscribe()
+    }
+
     /// Whether it is served at that time, in seconds since 1970.
     pub(crate) fn counts_at(&self, unix_time: u64) -> bool {
         unix_time <= self.expires_s.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has connections to this relay.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connections.available_permits() < MAX_CONNECTIONS
+    }
+
+    /// Whether it is not served after that time any more.
+    pub(crate) fn ends_by(&self, unix_time: u64) -> bool {
+        self.expires_s.load(Ordering::Relaxed) <= unix_time
     }
 
     /// Whether others may reach it by its key.

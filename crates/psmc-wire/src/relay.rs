@@ -73,15 +73,18 @@ pub struct Welcome {
 pub struct Abilities {
     /// It counts by colour, and tells of it ([`Message::Count`]).
     pub counts: bool,
+    /// Grants can be taken back from it ([`Message::Revoke`]).
+    pub revokes: bool,
 }
 
 impl Abilities {
     fn from_bits(bits: u32) -> Self {
-        Self { counts: bits & abilities::COUNT != 0 }
+        Self { counts: bits & abilities::COUNT != 0, revokes: bits & abilities::REVOKE != 0 }
     }
 
     fn bits(self) -> u32 {
-        if self.counts { abilities::COUNT } else { 0 }
+        let bit = |is_able, bit| if is_able { bit } else { 0 };
+        bit(self.counts, abilities::COUNT) | bit(self.revokes, abilities::REVOKE)
     }
 }
 
@@ -153,6 +156,17 @@ pub enum CapTarget {
     Site(KeyBytes),
     /// The whole relay. Only the coordinator may ask for that.
     Relay,
+}
+
+/// Grants that are void, however long they were to last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revoke {
+    /// Repeated in the answer.
+    pub request: RequestId,
+    /// Whose.
+    pub site: KeyBytes,
+    /// Those that end at this second or before, since 1970 (UTC); with 0 none is void any more.
+    pub until_s: u64,
 }
 
 /// What a relay has counted of a session.
@@ -227,6 +241,8 @@ pub enum Message {
     Refresh(RequestId, SessionId),
     /// Site or coordinator: a rate is to be capped further.
     Cap(Cap),
+    /// Coordinator: grants are void. Only for relays that have [the ability](Abilities::revokes).
+    Revoke(Revoke),
     /// Site: its own end of a session is reached through another relay, by this label there.
     Chain(RequestId, SessionId, Hop),
     /// Site: turn this connection into a byte stream to there.
@@ -265,10 +281,12 @@ const ACCEPT: u8 = 15;
 const RESERVE_TUNNEL: u8 = 16;
 const COUNT: u8 = 17;
 const COUNTED: u8 = 18;
+const REVOKE: u8 = 19;
 
 /// The bit that stands for each ability.
 mod abilities {
     pub(super) const COUNT: u32 = 1;
+    pub(super) const REVOKE: u32 = 2;
 }
 
 /// The type that stands for each kind of destination.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::void::longest_grant;
 use super::{Engine, policy, relay_info, watch_relay};
 use crate::config::{Config, Service};
 use crate::mitigation::Life;
@@ -40,7 +41,9 @@ impl Engine {
     /// Goes by another configuration. Connections of gateways and clients stay, and so do those to relays and tasks for
     /// name servers that are what they were.
     pub(super) fn adopt(&mut self, next: Arc<Config>) {
+        let had = self.holders();
         let before = std::mem::replace(&mut self.config, next.clone());
+        self.take_back_from_all_but_holders(&had, longest_grant(&before));
         self.adopt_relays(&before);
         self.adopt_services(&before);
         self.sessions.keep_only(|joined| refusal(&next, joined.key, joined.role).is_none());
@@ -56,7 +59,7 @@ impl Engine {
         self.relay_errors.retain(|name, _| is_same(before, &next, name));
         for relay in &next.relays {
             if !self.limits.contains_key(&relay.name) {
-                let limit = watch_relay(&next, relay, &self.itself, &mut self.tasks);
+                let limit = watch_relay(&next, relay, &self.void, &self.itself, &mut self.tasks);
                 self.limits.insert(relay.name.clone(), limit);
             }
         }

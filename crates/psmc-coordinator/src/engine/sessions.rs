@@ -7,6 +7,7 @@ use psmc_net::keys::PublicKey;
 use psmc_signal::parts::{Parts, TooMany};
 use psmc_signal::{Message, Role, Routes};
 
+use super::void::longest_grant;
 use super::{Engine, OrderError};
 use crate::config::Client;
 use crate::now;
@@ -183,8 +184,10 @@ impl Engine {
         if !self.config.clients.iter().any(|known| known.name == client) {
             return Err(OrderError::UnknownClient(client));
         }
+        let had = self.holders();
         let has_changed = if blocked { self.blocked.insert(client) } else { self.blocked.remove(&client) };
         if has_changed {
+            self.take_back_from_all_but_holders(&had, longest_grant(&self.config));
             self.batch.blocked = Some(self.blocked.iter().cloned().collect());
             self.tell_gateways_of_clients();
         }

@@ -1,5 +1,6 @@
 //! What happens when a service is attacked.
 
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use base64::Engine as _;
@@ -10,7 +11,11 @@ use psmc_net::tls::{Dialer, Identity};
 use psmc_routes::{AltRecord, GroupKey};
 use psmc_service::clock::unix_seconds;
 use psmc_signal::{Message, RelayOffer, Role, Stage};
-use psmc_wire::relay::{ALPN, Hello, Message as RelayMessage, RequestId, SignedGrant, VERSION};
+use psmc_wire::relay::{
+    ALPN, Far, Hello, Message as RelayMessage, Refusal, RequestId, Reserve, SignedGrant, VERSION,
+};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsStream;
 
 use crate::harness::{Bed, PATIENCE, alert, name, numbers, register};
 use crate::parts::{SERVICE, client_key, group_secret, guard_key, relay_key, service_key};
@@ -177,4 +182,55 @@ fn what_is_withdrawn_leaves_dns_relays_and_clients() {
     while bed.routes_in_dns().is_some() || bed.relay_status(0).max_rate_bits_per_second.is_some() {
         assert!(started.elapsed() < PATIENCE);
     }
+}
+
+#[test]
+fn a_client_that_is_blocked_loses_what_it_has_at_relays_and_may_have_it_again() {
+    let bed = Bed::new(2, "relays_per_group = 1\n", "");
+    let guard = bed.dial(Role::Gateway, &guard_key()).up();
+    let van = bed.dial(Role::Client, &client_key("van")).up();
+    bed.wait_for_relays(2);
+    guard.say(alert("1"));
+    register(&guard);
+    let routes = van.hear(|message| {
+        let Message::Routes(routes) = message else { return None };
+        routes.record.is_some().then_some(routes)
+    });
+    let grant = SignedGrant::from_bytes(&STANDARD.decode(&routes.grants[0]).unwrap()).unwrap();
+    let number =
+        (0..2).find(|number| grant.grant.relay.0 == *relay_key(*number).public().as_bytes()).unwrap();
+    let greet = || greet(number, grant.clone());
+    bed.block_on(async {
+        let (mut stream, mut reader, answer) = greet().await;
+        assert!(matches!(answer, RelayMessage::Welcome(_)), "{answer:?}");
+        let far = Far::Address(SocketAddr::from(([127, 0, 0, 1], 9)));
+        let wanted = RelayMessage::Reserve(Reserve { request: RequestId(1), rate: None, far });
+        write_message(&mut stream, &wanted).await.unwrap();
+        let answer = reader.next::<RelayMessage>(&mut stream).await.unwrap();
+        assert!(matches!(answer, RelayMessage::Reserved(_)), "{answer:?}");
+        assert!(bed.tool(&["client", "block", "van"]).status.success());
+        // Closed or reset, whichever comes first.
+        reader.next::<RelayMessage>(&mut stream).await.unwrap_err();
+        let (_, _, answer) = greet().await;
+        assert!(matches!(&answer, RelayMessage::Refused(refused) if refused.reason == Refusal::Grant));
+        assert_eq!(bed.relay_status(number).sessions.len(), 0);
+        assert!(bed.tool(&["client", "unblock", "van"]).status.success());
+        let started = Instant::now();
+        while !matches!(greet().await.2, RelayMessage::Welcome(_)) {
+            assert!(started.elapsed() < PATIENCE, "{}", bed.log());
+        }
+    });
+}
+
+/// A connection of the client `van` to a relay, and what that says to it.
+async fn greet(number: usize, grant: SignedGrant) -> (TlsStream<TcpStream>, MessageReader, RelayMessage) {
+    let address = SocketAddr::from(([127, 0, 1, u8::try_from(number).unwrap()], 5115));
+    let tcp = connect_tcp(None, None, address, PATIENCE).await.unwrap();
+    let dialer = Dialer::for_protocol(&Identity::new(&client_key("van")), relay_key(number).public(), ALPN);
+    let mut stream = dialer.connect(tcp).await.unwrap().stream;
+    let hello = Hello { version: VERSION, name: "van".to_owned(), grant: Some(grant) };
+    write_message(&mut stream, &RelayMessage::Hello(hello)).await.unwrap();
+    let mut reader = MessageReader::default();
+    let answer = reader.next::<RelayMessage>(&mut stream).await.unwrap();
+    (stream, reader, answer)
 }

@@ -111,7 +111,7 @@ impl Bed {
         self.coordinator.as_ref().unwrap().hang_up();
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.directory.path().join("psmc-coordinator.log")).unwrap()
     }
 }

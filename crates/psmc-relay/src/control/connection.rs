@@ -67,7 +67,7 @@ pub(crate) async fn serve(
     let caller = Caller { member: &member, from, connection: hub.ends.next_connection() };
     let ended = tokio::select! {
         ended = converse(&hub, &streams, caller, reader, writer) => ended,
-        () = member.until_revoked() => Err(End::Refused("the site is no longer allowed".to_owned())),
+        () = member.until_revoked() => Err(End::Refused(Denied::no_longer().text)),
     };
     // Fails only when the relay is ending.
     let _ = hub.leave(&member, caller.connection).await;
@@ -155,6 +155,7 @@ async fn requests(
             | Message::Release(..)
             | Message::Refresh(..)
             | Message::Cap(_)
+            | Message::Revoke(_)
             | Message::Chain(..)
             | Message::Count(..)
             | Message::Counted(_)
@@ -213,6 +214,7 @@ async fn answer_to(hub: &Hub, member: &Member, message: Message) -> Message {
             answer(request, hub.with_session(id, move |worker| worker.relay.chain(id, site, hop)).await)
         }
         Message::Cap(cap) => answer(cap.request, hub.cap(member, cap).await),
+        Message::Revoke(revoke) => answer(revoke.request, hub.revoke(member, revoke).await),
         Message::Count(request, session) => match hub.count(member, request, session).await {
             Ok(counted) => Message::Counted(counted),
             Err(denied) => refused(request, &denied),
@@ -290,7 +292,13 @@ async fn connect(
                 return refuse(near, request, denied).await;
             };
             write_message(&mut near, &Message::Connected(request)).await?;
-            streams.splice(near, far, &hub.stream_limits(member)).await
+            // Its end is not among its connections any more.
+            let Some(gateway) = hub.gateway(key) else { return Err(End::Refused(Denied::no_longer().text)) };
+            let limits = hub.stream_limits(member);
+            tokio::select! {
+                ended = streams.splice(near, far, &limits) => ended,
+                () = gateway.until_revoked() => return Err(End::Refused(Denied::no_longer().text)),
+            }
         }
         Far::Relay(..) => {
             let denied = Denied::new(Refusal::NotAllowed, "a stream leads to a site, not to a label");

@@ -1,6 +1,5 @@
 //! What all control connections of a relay have in common.
 
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,9 +16,10 @@ use psmc_wire::Label;
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::{
     Abilities, Cap, CapTarget, Counted, Far, Hello, Message, Refusal, RequestId, Reserve, ReserveTunnel,
-    Reserved, SessionId, SignedGrant, StreamId, VERSION,
+    Reserved, Revoke, SessionId, SignedGrant, StreamId, VERSION,
 };
 
+use super::served::Served;
 use super::streams::{Gateways, Limits};
 use super::tunnels::ends_of;
 use super::{Denied, Member, SiteStream, Whereabouts};
@@ -43,7 +43,7 @@ pub(crate) struct Hub {
     idle_s: u32,
     workers: Vec<Handle>,
     next_worker: AtomicUsize,
-    members: Mutex<BTreeMap<KeyBytes, Arc<Member>>>,
+    served: Mutex<Served>,
     total: Arc<Limiter>,
     /// From when on limiters count.
     origin: Instant,
@@ -57,8 +57,6 @@ impl Hub {
         data_port: u16,
         (total, origin): (Arc<Limiter>, Instant),
     ) -> Self {
-        let member = |site| (key_of(site), Arc::new(Member::listed(site, None)));
-        let members = config.sites.iter().map(member).collect();
         Self {
             name: config.name.to_string(),
             data_port,
@@ -70,7 +68,7 @@ impl Hub {
             idle_s: u32::try_from(config.idle.as_secs()).unwrap_or(u32::MAX),
             workers,
             next_worker: AtomicUsize::new(0),
-            members: Mutex::new(members),
+            served: Mutex::new(Served::listed(&config.sites)),
             total,
             origin,
             max_rate: config.max_rate.map(psmc_toml::Rate::bits_per_second),
@@ -89,17 +87,14 @@ impl Hub {
         }
         match &hello.grant {
             Some(grant) => self.admit_granted(bytes, &hello.name, grant),
-            None => self
-                .members()
-                .get(&bytes)
-                .filter(|member| member.counts_at(unix_seconds()))
-                .cloned()
-                .ok_or_else(|| {
+            None => {
+                self.served().get(bytes).filter(|member| member.counts_at(unix_seconds())).ok_or_else(|| {
                     Denied::new(
                         Refusal::Grant,
                         "no grant, and the relay does not know this key: add an [[allow]] for it",
                     )
-                }),
+                })
+            }
         }
     }
 
@@ -117,39 +112,41 @@ impl Hub {
         if grant.expires_s < now {
             return Err(denied("the grant has expired: ask the coordinator for another"));
         }
-        let mut members = self.members();
-        members.retain(|_, member| member.counts_at(now) || member.account.sessions() > 0);
-        let member = members.entry(key).or_insert_with(|| Arc::new(Member::granted(name, grant)));
-        member.renew(grant);
-        Ok(member.clone())
+        self.served()
+            .grant(name, grant, now)
+            .ok_or_else(|| denied("the coordinator has taken this grant back: ask it for another"))
     }
 
     /// Serves the sites that the configuration lists by now. Those that it lists no more lose their connections and their
     /// sessions.
     pub(crate) async fn reload(&self, sites: &[Site]) -> Result<(), WorkerDied> {
-        let gone = self.replace_listed(sites);
+        let gone = self.served().replace_listed(sites);
         for member in gone {
-            member.revoke();
-            let key = member.account.key();
-            self.of_each_worker(move |worker| worker.relay.remove_site(key, Instant::now())).await?;
+            self.expel(&member).await?;
         }
         Ok(())
     }
 
-    /// Replaces the members that the configuration lists, and returns those that are none any more.
-    fn replace_listed(&self, sites: &[Site]) -> Vec<Arc<Member>> {
-        let mut members = self.members();
-        let stays = |key: &KeyBytes| sites.iter().any(|site| key_of(site) == *key);
-        let gone: Vec<_> = members
-            .extract_if(.., |key, member| member.is_listed() && !stays(key))
-            .map(|(_, gone)| gone)
-            .collect();
-        for site in sites {
-            let key = key_of(site);
-            let renewed = Member::listed(site, members.get(&key).map(Arc::as_ref));
-            members.insert(key, Arc::new(renewed));
+    /// Takes grants of a site back. If it is served because of them its connections, streams and sessions end.
+    pub(crate) async fn revoke(&self, member: &Member, wanted: Revoke) -> Result<(), Denied> {
+        if !member.is_coordinator {
+            return Err(Denied::new(Refusal::NotAllowed, "only the coordinator may take grants back"));
         }
-        gone
+        let gone = self.served().revoke(wanted.site, wanted.until_s, unix_seconds())?;
+        if let Some(gone) = gone {
+            tracing::info!(site = %gone.name, "the coordinator has taken the grant back");
+            self.expel(&gone).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends connections, streams and sessions of a site that is served no more.
+    async fn expel(&self, member: &Member) -> Result<(), WorkerDied> {
+        // What it asks for from here on is refused by the workers themselves.
+        member.revoke();
+        let key = member.account.key();
+        self.of_each_worker(move |worker| worker.relay.remove_site(key, Instant::now())).await?;
+        Ok(())
     }
 
     /// Makes the session that a site asks for.
@@ -203,7 +200,13 @@ impl Hub {
         })?;
         let rate = [wanted.rate, member.session_rate].into_iter().flatten().min();
         let spec = SessionSpec { ticket, rate, address, far, near_inside };
-        let added = worker.call(move |worker| worker.relay.add(spec, random_seed, Instant::now())).await?;
+        let revoked = member.watch_revoked();
+        let added = worker.call(move |worker| {
+            // Before its sessions are removed, or not at all.
+            let is_served = !*revoked.borrow();
+            is_served.then(|| worker.relay.add(spec, random_seed, Instant::now()))
+        });
+        let added = added.await?.ok_or_else(Denied::no_longer)?;
         let Added { id, near, far } = match added {
             Ok(added) => added,
             Err(AddError) => return Ok(None),
@@ -286,7 +289,7 @@ impl Hub {
                 Err(Denied::new(Refusal::NotAllowed, "only the coordinator may cap a site or a relay"))
             }
             CapTarget::Site(key) => {
-                let capped = self.members().get(&key).cloned();
+                let capped = self.served().get(key);
                 let capped =
                     capped.ok_or_else(|| Denied::new(Refusal::NotAllowed, "the relay knows no such site"))?;
                 capped.cap(cap.rate);
@@ -333,7 +336,7 @@ impl Hub {
 
     /// Everybody who is served.
     pub(crate) fn all_members(&self) -> Vec<Arc<Member>> {
-        self.members().values().cloned().collect()
+        self.served().all()
     }
 
     /// What all workers may send together, in bits per second.
@@ -341,14 +344,15 @@ impl Hub {
         self.total.rate()
     }
 
-    fn members(&self) -> MutexGuard<'_, BTreeMap<KeyBytes, Arc<Member>>> {
-        // Members are inserted and removed in one step each, so that a poisoned lock holds a whole map too.
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The gateway with that key, if it is served.
+    pub(crate) fn gateway(&self, key: KeyBytes) -> Option<Arc<Member>> {
+        self.served().get(key)
     }
-}
 
-fn key_of(site: &Site) -> KeyBytes {
-    KeyBytes(*site.public_key.as_bytes())
+    fn served(&self) -> MutexGuard<'_, Served> {
+        // Members are inserted and removed in one step each, so that a poisoned lock holds whole maps too.
+        self.served.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A new name for a stream.
@@ -365,6 +369,6 @@ pub(crate) fn welcome(hub: &Hub, member: &Member) -> Message {
         sessions: u16::try_from(member.account.max_sessions()).unwrap_or(u16::MAX),
         max_rate: member.rate(),
         name: hub.name.clone(),
-        abilities: Abilities { counts: true },
+        abilities: Abilities { counts: true, revokes: true },
     })
 }

@@ -9,7 +9,8 @@ use psmc_net::keys::PrivateKey;
 use psmc_net::tls::{Acceptor, AllowedKeys, Dialer, Identity, TlsError};
 use psmc_wire::counts::LaneCounts;
 use psmc_wire::relay::{
-    Abilities, Cap, CapTarget, Far, Grant, Message, Refusal, Reserve, ReserveTunnel, SignedGrant, Welcome,
+    Abilities, Cap, CapTarget, Far, Grant, Message, Refusal, Reserve, ReserveTunnel, Revoke, SignedGrant,
+    Welcome,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -73,6 +74,43 @@ async fn a_grant_lets_in_whom_it_names_for_as_long_as_it_says() {
 }
 
 #[tokio::test]
+async fn a_grant_that_is_taken_back_ends_connections_sessions_and_streams_at_once() {
+    let (coordinator, site, stays) = (PrivateKey::generate(), PrivateKey::generate(), PrivateKey::generate());
+    let relay = Relay::start(&format!("coordinator = \"{}\"", coordinator.public()), &[]);
+    let (first, later) = (grant(&relay, &site, &coordinator, 60), grant(&relay, &site, &coordinator, 90));
+    let (mut taken, _) = Site::greet(&site, &relay, Some(first.clone())).await.unwrap();
+    let others = grant(&relay, &stays, &coordinator, 60);
+    let (mut staying, _) = Site::greet(&stays, &relay, Some(others)).await.unwrap();
+    let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let far = || Far::Address(server.local_addr().unwrap());
+    taken.reserve(far()).await;
+    let kept = staying.reserve(far()).await;
+    let (mut stream, _) = Site::greet(&site, &relay, None).await.unwrap();
+    assert!(matches!(stream.ask(|request| Message::Connect(request, far())).await, Message::Connected(_)));
+    let (mut end, _) = server.accept().await.unwrap();
+
+    let until_s = first.grant.expires_s;
+    let revoke = |key| move |request| Message::Revoke(Revoke { request, site: key, until_s });
+    let of_site = key_bytes(&site);
+    assert!(is_refused(&staying.ask(revoke(of_site)).await, Refusal::NotAllowed));
+    let mut above = Site::connect(&coordinator, &relay).await;
+    assert!(matches!(above.ask(revoke(of_site)).await, Message::Done(_)));
+    let mut rest = Vec::new();
+    // Whether they are closed or reset depends on what is still on its way.
+    drop(taken.stream.read_to_end(&mut rest).await);
+    drop(stream.stream.read_to_end(&mut rest).await);
+    drop(end.read_to_end(&mut rest).await);
+    assert_eq!(relay.status().sessions.len(), 1);
+    let (_, answer) = Site::greet(&site, &relay, Some(first)).await.unwrap();
+    assert!(is_refused(&answer, Refusal::Grant), "{answer:?}");
+    let answer = staying.ask(|request| Message::Refresh(request, kept.session)).await;
+    assert!(matches!(answer, Message::Done(_)), "{answer:?}");
+    let (mut again, answer) = Site::greet(&site, &relay, Some(later)).await.unwrap();
+    assert!(matches!(answer, Message::Welcome(_)), "{answer:?}");
+    again.reserve(far()).await;
+}
+
+#[tokio::test]
 async fn a_destination_that_is_none_is_refused_and_harms_nothing_else() {
     let site = PrivateKey::generate();
     let relay = Relay::start("", &[(&site, "")]);
@@ -98,7 +136,8 @@ async fn a_site_is_told_what_was_counted_of_its_sessions_and_of_no_others() {
     let (site, other) = (PrivateKey::generate(), PrivateKey::generate());
     let relay = Relay::start("", &[(&site, ""), (&other, "")]);
     let (mut near, answer) = Site::greet(&site, &relay, None).await.unwrap();
-    let Message::Welcome(Welcome { abilities: Abilities { counts: true }, .. }) = answer else {
+    let Message::Welcome(Welcome { abilities: Abilities { counts: true, revokes: true }, .. }) = answer
+    else {
         panic!("{answer:?}")
     };
     let session = near.reserve(Far::Address("127.0.0.1:9".parse().unwrap())).await.session;
@@ -198,9 +237,17 @@ async fn the_file_is_read_anew_without_disturbing_who_stays() {
     Site::connect(&comes, &relay).await.reserve(far()).await;
 
     relay.reload("nonsense = 1", &[]);
+    let before = staying;
     let mut again = Site::connect(&stays, &relay).await;
     let answer = again.ask(|request| Message::Refresh(request, kept.session)).await;
     assert!(matches!(answer, Message::Done(_)), "{answer:?}");
+
+    // Connections of before the file was read are its own, too.
+    relay.reload("", &[(&comes, "")]);
+    for mut gone in [before, again] {
+        drop(gone.stream.read_to_end(&mut Vec::new()).await);
+    }
+    relay.wait_for("the end of the other session", |status| status.sessions.len() == 1);
 }
 
 #[tokio::test]

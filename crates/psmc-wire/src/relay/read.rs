@@ -3,8 +3,8 @@
 use super::{
     ACCEPT, Abilities, CAP, CHAIN, CONNECT, CONNECTED, COUNT, COUNTED, Cap, CapTarget, Counted, DONE, Far,
     HELLO, Hello, INCOMING, Message, REFRESH, REFUSED, REGISTER, RELEASE, RESERVE, RESERVE_TUNNEL, RESERVED,
-    Refusal, Refused, RequestId, Reserve, ReserveTunnel, Reserved, SessionId, StreamId, WELCOME, Welcome,
-    cap, far, grant,
+    REVOKE, Refusal, Refused, RequestId, Reserve, ReserveTunnel, Reserved, Revoke, SessionId, StreamId,
+    WELCOME, Welcome, cap, far, grant,
 };
 use crate::counts::LaneCounts;
 use crate::fields::{Malformed, Reader};
@@ -31,6 +31,7 @@ impl Message {
             RELEASE => Self::Release(request(reader)?, session(reader)?),
             REFRESH => Self::Refresh(request(reader)?, session(reader)?),
             CAP => Self::Cap(cap(reader)?),
+            REVOKE => Self::Revoke(revoke(reader)?),
             CHAIN => Self::Chain(request(reader)?, session(reader)?, reader.hop()?),
             CONNECT => Self::Connect(request(reader)?, stream_end(reader)?),
             CONNECTED => Self::Connected(request(reader)?),
@@ -50,7 +51,7 @@ impl Message {
         let mut reader = Reader::new(bytes);
         match reader.u8().ok()? {
             RESERVE | RESERVE_TUNNEL | RELEASE | REFRESH | CAP | CHAIN | CONNECT | REGISTER | ACCEPT
-            | COUNT => request(&mut reader).ok(),
+            | COUNT | REVOKE => request(&mut reader).ok(),
             _ => None,
         }
     }
@@ -127,6 +128,10 @@ fn reserved(reader: &mut Reader<'_>) -> Result<Reserved, Malformed> {
         rate: reader.rate()?,
         idle_s: reader.u32()?,
     })
+}
+
+fn revoke(reader: &mut Reader<'_>) -> Result<Revoke, Malformed> {
+    Ok(Revoke { request: request(reader)?, site: KeyBytes(reader.array()?), until_s: reader.u64()? })
 }
 
 fn cap(reader: &mut Reader<'_>) -> Result<Cap, Malformed> {

@@ -51,9 +51,9 @@ fn greeting() -> impl Strategy<Value = Message> {
     let name = "[a-zé-]{0,40}";
     let hello = (any::<u16>(), name, proptest::option::of(grant()))
         .prop_map(|(version, name, grant)| Message::Hello(Hello { version, name, grant }));
-    let welcome = (any::<u16>(), any::<u16>(), any::<u16>(), rate(), name, any::<bool>()).prop_map(
-        |(version, data_port, sessions, max_rate, name, counts)| {
-            let abilities = Abilities { counts };
+    let welcome = (any::<u16>(), any::<u16>(), any::<u16>(), rate(), name, any::<[bool; 2]>()).prop_map(
+        |(version, data_port, sessions, max_rate, name, [counts, revokes])| {
+            let abilities = Abilities { counts, revokes };
             Message::Welcome(Welcome { version, data_port, sessions, max_rate, name, abilities })
         },
     );
@@ -91,6 +91,11 @@ fn about_sessions() -> impl Strategy<Value = Message> {
         reserve,
         reserved,
         cap,
+        (request(), key(), any::<u64>()).prop_map(|(request, site, until_s)| Message::Revoke(Revoke {
+            request,
+            site,
+            until_s
+        })),
         (request(), session()).prop_map(|(request, session)| Message::Release(request, session)),
         (request(), session()).prop_map(|(request, session)| Message::Refresh(request, session)),
         (request(), session(), hop())
@@ -168,7 +173,7 @@ proptest! {
 
 #[test]
 fn a_relay_that_says_nothing_of_abilities_has_none() {
-    let abilities = Abilities { counts: true };
+    let abilities = Abilities { counts: true, revokes: true };
     let name = "fra1".to_owned();
     let welcome = Welcome { version: 1, data_port: 5115, sessions: 1, max_rate: None, name, abilities };
     let bytes = encoded(&Message::Welcome(welcome.clone()));

@@ -2,8 +2,8 @@
 
 use super::{
     ACCEPT, CAP, CHAIN, CONNECT, CONNECTED, COUNT, COUNTED, CapTarget, Counted, DONE, Far, HELLO, INCOMING,
-    Message, REFRESH, REFUSED, REGISTER, RELEASE, RESERVE, RESERVE_TUNNEL, RESERVED, RequestId, Reserve,
-    Reserved, SessionId, WELCOME, cap, far, grant,
+    Message, REFRESH, REFUSED, REGISTER, RELEASE, RESERVE, RESERVE_TUNNEL, RESERVED, REVOKE, RequestId,
+    Reserve, Reserved, SessionId, WELCOME, cap, far, grant,
 };
 use crate::control::LENGTH_LEN;
 use crate::fields;
@@ -50,6 +50,11 @@ impl Message {
                 about(CAP, wanted.request, out);
                 target(&wanted.target, out);
                 fields::rate(wanted.rate, out);
+            }
+            Self::Revoke(wanted) => {
+                about(REVOKE, wanted.request, out);
+                out.extend(wanted.site.0);
+                out.extend(wanted.until_s.to_be_bytes());
             }
             Self::Done(request) => about(DONE, *request, out),
             Self::Release(request, session) => about_session(RELEASE, *request, *session, out),

@@ -148,6 +148,11 @@ impl Model {
         self.round_trips.held(self.base_rtt(), self.is_contest_possible())
     }
 
+    /// How much longer acknowledgements take than windows have room for.
+    fn way_back(&self) -> Duration {
+        self.round_trips.way_back(self.base_rtt(), self.is_contest_possible())
+    }
+
     /// Whether others could keep a queue here.
     fn is_contest_possible(&self) -> bool {
         self.contest.is_possible(bytes_in(self.rate(), self.smoothed_rtt()) / self.datagram_size)
@@ -267,7 +272,9 @@ impl Controller for Model {
         if let Some(window) = self.contest.window().filter(|_| self.phase == Phase::Compete) {
             return window.max(least);
         }
-        let window = self.phase.window(self.sending_rate(), self.base_rtt(), self.held_rtt());
+        let way_back = self.way_back();
+        let (base, held) = (self.base_rtt() + way_back, self.held_rtt() + way_back);
+        let window = self.phase.window(self.sending_rate(), base, held);
         let window = match self.phase {
             Phase::Cruise => self.crowd.window().unwrap_or(window),
             Phase::Refresh => percent(window, self.refresh_percent()),

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use super::AckSample;
-use super::phase::ACK_DELAY;
+use super::phase::{ACK_DELAY, ALLOWANCE};
 use super::round::Steadiness;
 use crate::clock::WindowedMin;
 
@@ -16,6 +16,8 @@ use crate::clock::WindowedMin;
 pub(crate) struct RoundTrips {
     min: Duration,
     smoothed: Duration,
+    /// The same without the queues of the way back.
+    forward: Option<Duration>,
     jitter: Duration,
     steadiness: Steadiness,
     loaded: LoadedRtt,
@@ -37,6 +39,7 @@ impl RoundTrips {
         Self {
             min: round_trip,
             smoothed: round_trip,
+            forward: None,
             jitter: Duration::ZERO,
             steadiness: Steadiness::default(),
             loaded: LoadedRtt::default(),
@@ -50,6 +53,7 @@ impl RoundTrips {
         self.min = sample.min_rtt.unwrap_or(self.min);
         let rtt = sample.rtt?;
         self.smoothed = sample.smoothed_rtt.unwrap_or(rtt);
+        self.forward = Some(self.forward.map_or(rtt, |mean| (mean * 7 + rtt) / 8));
         self.jitter = sample.jitter;
         Some(rtt)
     }
@@ -147,13 +151,25 @@ impl RoundTrips {
     /// to be taken for that, ours or that of others who make their windows as we do, so that this has its limit. What alternates is none.
     /// Where nobody else could keep a queue, what round trips vary by is the path's.
     pub(crate) fn held(&self, base: Duration, others_may_queue: bool) -> Duration {
-        let alternation = self.steadiness.alternation();
-        let most = if others_may_queue {
-            base + base * HELD_PERCENT / 100 + 4 * alternation
+        let most = self.most_held(base, others_may_queue);
+        self.smoothed.clamp(base, most) + 4 * self.steadiness.alternation()
+    }
+
+    /// What acknowledgements wait for on the way back beyond what [`held`](Self::held) and the [`ALLOWANCE`] have room for: what they are
+    /// about has long arrived, and stands in no queue.
+    pub(crate) fn way_back(&self, base: Duration, others_may_queue: bool) -> Duration {
+        let waited = self.smoothed.saturating_sub(self.forward.unwrap_or(self.smoothed));
+        waited
+            .saturating_sub(ALLOWANCE)
+            .min(self.smoothed.saturating_sub(self.most_held(base, others_may_queue)))
+    }
+
+    fn most_held(&self, base: Duration, others_may_queue: bool) -> Duration {
+        if others_may_queue {
+            base + base * HELD_PERCENT / 100 + 4 * self.steadiness.alternation()
         } else {
             2 * base + 4 * self.variation()
-        };
-        self.smoothed.clamp(base, most) + 4 * alternation
+        }
     }
 
     /// That which is usual when no queue of ours is in it, as far as delays vary from round to round.
@@ -249,6 +265,31 @@ mod tests {
         let stalled = after_idle_rounds((0..100).map(|n| if n == 80 { 130 } else { 31 }));
         assert!(!stalled.is_spread(base), "{:?}", stalled.spread());
         assert!(!RoundTrips::default().is_spread(base), "nothing is known");
+    }
+
+    /// Those of a path of 20 ms after many acknowledgements whose datagrams took so many milliseconds, and they themselves more.
+    fn after_queues(forward: u64, back: u64) -> RoundTrips {
+        let ms = Duration::from_millis;
+        let mut trips = RoundTrips::assumed(ms(20));
+        for _ in 0..100 {
+            let (rtt, smoothed_rtt) = (Some(ms(forward)), Some(ms(forward + back)));
+            trips.on_ack(&AckSample { rtt, min_rtt: Some(ms(20)), smoothed_rtt, ..AckSample::default() });
+        }
+        trips
+    }
+
+    #[test]
+    fn windows_cover_what_acknowledgements_wait_for_and_no_queue_of_data() {
+        let (base, ms) = (Duration::from_millis(20), Duration::from_millis);
+        let covered = |trips: &RoundTrips| trips.held(base, true) + trips.way_back(base, true);
+        assert_eq!(covered(&after_queues(20, 0)), ms(20));
+        assert_eq!(covered(&after_queues(20, 5)), ms(25), "there is room for that anyhow");
+        assert_eq!(covered(&after_queues(20, 15)), ms(31));
+        assert_eq!(covered(&after_queues(20, 60)), ms(76));
+        assert_eq!(covered(&after_queues(80, 0)), ms(26), "it stands in a queue");
+        assert_eq!(covered(&after_queues(50, 30)), ms(46));
+        assert_eq!(covered(&after_queues(80, 10)), ms(26), "late as ever");
+        assert_eq!(RoundTrips::assumed(ms(90)).way_back(base, true), Duration::ZERO, "nothing was measured");
     }
 
     #[test]

@@ -256,7 +256,7 @@ impl Model {
 
     /// After a lossy round the window backs off to what is delivered; it grows again round by round.
     fn adapt_loss_ceiling(&mut self, rate: &RateSample, round: &Round, grew: bool) {
-        let clear = self.round_trips.clear(self.base_rtt()) + ALLOWANCE;
+        let clear = self.round_trips.clear(self.base_rtt()) + self.way_back() + ALLOWANCE;
         let held = bytes_in(self.rate(), clear);
         if grew {
             self.loss_ceiling.lift();

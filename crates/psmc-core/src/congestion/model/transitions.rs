@@ -73,7 +73,7 @@ impl Model {
             Phase::Startup => {
                 self.confirmed = false;
                 self.growth = Growth::above(self.rate());
-                let held = bytes_in(self.rate(), self.held_rtt() + ALLOWANCE);
+                let held = bytes_in(self.rate(), self.held_rtt() + self.way_back() + ALLOWANCE);
                 self.slow_start.resume(held, self.rate(), self.datagram_size);
             }
             Phase::Compete => {

@@ -51,6 +51,10 @@ const LONGEST_WAIT: Duration = Duration::from_secs(600);
 const FREED: f64 = 3.0;
 const HELD: f64 = 1.5;
 
+/// How long a path is taken for throttled on what was seen. Beside a stream that fills the link UDP may have too little to show that it is
+/// not any more; without the stream it shows at once whether it is.
+const BELIEVED: Duration = Duration::from_secs(12);
+
 /// What a path has carried in one direction so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Carried {
@@ -97,6 +101,7 @@ enum State {
     Found {
         direction: usize,
         rate: f64,
+        since: Instant,
         is_free: bool,
     },
 }
@@ -150,24 +155,27 @@ impl Throttle {
         }
         self.seen = Some((now, look));
         let rates = [0, 1].map(|direction| rate(before.path[direction], look.path[direction], span));
+        let by_stream = [0, 1].map(|direction| stream_rate(&before, &look, direction, span));
+        let kept = 0.5_f64.powf(span.div_duration_f64(HALF_LIFE));
+        let peaks = self.peaks.map(|peak| peak * kept);
+        self.peaks = [0, 1].map(|direction| peaks[direction].max(rates[direction] + by_stream[direction]));
         match self.state {
-            State::Trusted => self.suspect(rates, &before, &look, span, now),
+            State::Trusted => self.suspect((rates, peaks), &before, &look, now),
             State::Tried { .. } => self.judge(&look, now),
-            State::Found { direction, rate: held, .. } => {
-                let by_stream = stream_rate(&before, &look, direction, span);
-                self.follow(rates[direction], by_stream, held);
+            State::Found { direction, rate: held, since, .. } => {
+                let is_believed = now < since + BELIEVED;
+                self.follow(rates[direction], by_stream[direction], held, is_believed);
             }
         }
     }
 
-    fn suspect(&mut self, rates: [f64; 2], before: &Look, look: &Look, span: Duration, now: Instant) {
-        let kept = 0.5_f64.powf(span.div_duration_f64(HALF_LIFE));
+    /// `rates` are those since the look `before`, and what they were at their best until then.
+    fn suspect(&mut self, (rates, peaks): ([f64; 2], [f64; 2]), before: &Look, look: &Look, now: Instant) {
         for direction in [0, 1] {
-            let (rate, peak) = (rates[direction], self.peaks[direction] * kept);
+            let (rate, peak) = (rates[direction], peaks[direction]);
             let little = peak >= MUCH && rate <= peak * LEFT;
             let is_bad = little && loses_much(before.path[direction], look.path[direction]);
             self.bad[direction] = if is_bad { self.bad[direction] + 1 } else { 0 };
-            self.peaks[direction] = peak.max(rate);
         }
         let may = self.not_before.is_none_or(|at| at <= now);
         if let Some(direction) = self.bad.iter().position(|bad| *bad >= BAD_LOOKS).filter(|_| may) {
@@ -192,7 +200,7 @@ impl Throttle {
         let by_stream = stream_rate(&warm, look, direction, span);
         if by_stream >= by_udp * BETTER && by_stream + by_udp >= before * MORE {
             self.wait = FIRST_WAIT;
-            self.state = State::Found { direction, rate: by_udp, is_free: false };
+            self.state = State::Found { direction, rate: by_udp, since: now, is_free: false };
             return;
         }
         let was_used = by_stream + by_udp >= before / MORE;
@@ -203,10 +211,10 @@ impl Throttle {
         self.state = State::Trusted;
     }
 
-    fn follow(&mut self, by_udp: f64, by_stream: f64, held: f64) {
+    fn follow(&mut self, by_udp: f64, by_stream: f64, held: f64, is_believed: bool) {
         let State::Found { is_free, .. } = &mut self.state else { return };
         let floor = held.max(MUCH / 10.0);
-        if by_udp >= floor * FREED {
+        if !is_believed || by_udp >= floor * FREED {
             *is_free = true;
         } else if by_udp < floor * HELD && by_udp + by_stream >= floor * FREED {
             *is_free = false;

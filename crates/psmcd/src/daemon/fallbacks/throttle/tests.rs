@@ -74,9 +74,29 @@ fn a_network_that_throttles_udp_gets_a_stream_for_as_long_as_it_does() {
         let mut bench = Bench::new();
         bench.run(10, direction, FINE);
         bench.run(60, direction, THROTTLED);
+        assert_eq!(bench.changes[0], 11);
+        let changes = bench.changes.clone();
+        for pair in changes.windows(2).step_by(2) {
+            assert!(
+                (12..=20).contains(&(pair[1] - pair[0])),
+                "it is seen whether it still does: {changes:?}"
+            );
+        }
+        for pair in changes.windows(2).skip(1).step_by(2) {
+            assert!(pair[1] - pair[0] <= 2, "it does: {changes:?}");
+        }
         bench.run(30, direction, FINE);
-        assert!(matches!(bench.changes[..], [11, 70]), "{:?}", bench.changes);
+        assert!(!bench.throttle.wants_stream() && bench.changes[bench.changes.len() - 1] <= 71);
     }
+}
+
+#[test]
+fn udp_that_has_next_to_nothing_beside_a_stream_is_tried_without_it() {
+    let mut bench = Bench::new();
+    bench.run(10, 0, FINE);
+    bench.run(10, 0, THROTTLED);
+    bench.run(60, 0, Weather { beside: 1.2, stream: 36.0, ..FINE });
+    assert_eq!((bench.changes.len(), bench.throttle.wants_stream()), (2, false), "{:?}", bench.changes);
 }
 
 #[test]

@@ -316,6 +316,9 @@ pub struct ClassStatus {
     /// Inner packets of flows that built a queue where none should, and were put into the last class.
     #[serde(default)]
     pub put_out_packets: u64,
+    /// Acknowledgements of TCP that did not leave, as a later one said the same and more.
+    #[serde(default)]
+    pub superseded_packets: u64,
     /// Inner packets that the queue dropped, by reason: `codel` for those of flows that kept it too long, `full`,
     /// `stale`.
     pub drops: BTreeMap<String, u64>,

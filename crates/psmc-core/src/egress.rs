@@ -1,5 +1,6 @@
 //! The queue of a session: inner packets that wait for a path.
 
+mod acks;
 mod class;
 mod classes;
 mod codel;
@@ -171,6 +172,8 @@ pub struct QueueCounters {
     pub dropped_stale: u64,
     /// Packets that were marked, as congestion experienced, where they would have been dropped otherwise.
     pub marked: u64,
+    /// Acknowledgements of TCP in the place of which a later one went, which said the same and more.
+    pub superseded: u64,
     /// Packets of flows that built a queue where none should, which were put among those of no class.
     pub put_out: u64,
 }

@@ -76,6 +76,11 @@ impl<T> Slab<T> {
         self.slots.get(queue.first as usize)?.packet.as_ref()
     }
 
+    /// The last packet of a queue.
+    pub(crate) fn last_mut(&mut self, queue: &Fifo) -> Option<&mut T> {
+        self.slots.get_mut(queue.last as usize)?.packet.as_mut()
+    }
+
     /// Packets in all queues.
     pub(crate) fn len(&self) -> usize {
         self.len

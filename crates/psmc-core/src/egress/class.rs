@@ -7,7 +7,7 @@ use psmc_wire::{Bucket, BufPool};
 use super::codel::Params;
 use super::flow::Fattest;
 use super::flow::{Flow, Turns};
-use super::{Losses, QueueCounters, Queued, ecn, note_loss};
+use super::{Losses, QueueCounters, Queued, acks, ecn, note_loss};
 use crate::flows::{Fate, FlowRef};
 use crate::slab::Slab;
 
@@ -74,8 +74,8 @@ impl ClassQueue {
         }
     }
 
-    /// Appends a packet to its flow.
-    pub(super) fn push(&mut self, packet: Queued, store: &mut Store, params: &Params) {
+    /// Appends a packet to its flow; returns the one before if this one says all that it did, and is in its place.
+    pub(super) fn push(&mut self, packet: Queued, store: &mut Store, params: &Params) -> Option<Queued> {
         if self.flows.is_empty() {
             self.flows.resize_with(usize::from(QUEUES), Flow::default);
             store.fattest.grow(usize::from(self.first_flow + QUEUES));
@@ -83,17 +83,21 @@ impl ClassQueue {
         let index = queue_of(packet.bucket);
         let flow = &mut self.flows[usize::from(index)];
         flow.sparse = flow.packets.is_empty() && flow.codel.has_paused(SPARSE, packet.queued_at);
-        flow.backlog += packet.bulk();
         flow.codel.on_packet(packet.queued_at);
-        self.packets += 1;
-        self.bytes += u64::from(len_of(&packet));
-        store.fattest.set(self.first_flow + index, flow.backlog);
-        if !packet.role.is_of_stream() {
-            store.memory += packet.packet.capacity();
-            store.bytes += u64::from(len_of(&packet));
+        self.count_in(index, &packet, store);
+        let flow = &mut self.flows[usize::from(index)];
+        if let Some(last) =
+            store.packets.last_mut(&flow.packets).filter(|last| acks::supersedes(&packet, last))
+        {
+            let superseded = std::mem::replace(last, packet);
+            self.count_out(index, &superseded, store);
+            self.counters.superseded += 1;
+            self.flows[usize::from(index)].thins = true;
+            return Some(superseded);
         }
         store.packets.push(&mut flow.packets, packet);
         self.turns.join(index, params.turn(), &mut self.flows);
+        None
     }
 
     /// Bytes of a bucket's flows that wait.
@@ -135,7 +139,8 @@ impl ClassQueue {
                 continue;
             };
             let flow = &mut self.flows[usize::from(index)];
-            flow.deficit -= len_of(&packet).cast_signed();
+            let is_thinned = flow.thins && acks::is_plain(&packet);
+            flow.deficit -= if is_thinned { params.acknowledgement() } else { len_of(&packet).cast_signed() };
             flow.overdraws = flow.deficit <= 0
                 && flow.deficit > -params.turn()
                 && store.packets.first(&flow.packets).is_some_and(|next| next.packet.continues());
@@ -246,15 +251,34 @@ impl ClassQueue {
     fn take_head(&mut self, index: u16, store: &mut Store) -> Option<Queued> {
         let flow = &mut self.flows[usize::from(index)];
         let packet = store.packets.pop(&mut flow.packets)?;
-        flow.backlog -= packet.bulk();
-        self.packets -= 1;
-        self.bytes -= u64::from(len_of(&packet));
+        self.count_out(index, &packet, store);
+        Some(packet)
+    }
+
+    /// A packet waits in a flow.
+    fn count_in(&mut self, index: u16, packet: &Queued, store: &mut Store) {
+        let flow = &mut self.flows[usize::from(index)];
+        flow.backlog += packet.bulk();
+        self.packets += 1;
+        self.bytes += u64::from(len_of(packet));
         if !packet.role.is_of_stream() {
-            store.memory -= packet.packet.capacity();
-            store.bytes -= u64::from(len_of(&packet));
+            store.memory += packet.packet.capacity();
+            store.bytes += u64::from(len_of(packet));
         }
         store.fattest.set(self.first_flow + index, flow.backlog);
-        Some(packet)
+    }
+
+    /// A packet waits in a flow no more.
+    fn count_out(&mut self, index: u16, packet: &Queued, store: &mut Store) {
+        let flow = &mut self.flows[usize::from(index)];
+        flow.backlog -= packet.bulk();
+        self.packets -= 1;
+        self.bytes -= u64::from(len_of(packet));
+        if !packet.role.is_of_stream() {
+            store.memory -= packet.packet.capacity();
+            store.bytes -= u64::from(len_of(packet));
+        }
+        store.fattest.set(self.first_flow + index, flow.backlog);
     }
 }
 

@@ -109,7 +109,10 @@ impl ClassQueues {
             return pool.put(packet.packet);
         };
         let room = self.params.room(packet.queued_at);
-        class.queue.push(packet, &mut self.store, &self.params);
+        if let Some(superseded) = class.queue.push(packet, &mut self.store, &self.params) {
+            self.store.note_drop(&superseded);
+            pool.put(superseded.packet);
+        }
         while self.store.packets.len() > MAX_PACKETS
             || self.store.memory > room.memory.min(MAX_BYTES)
             || self.store.bytes > room.bytes

@@ -58,6 +58,10 @@ const MIN_QUEUE: Duration = Duration::from_millis(200);
 /// Bytes that may wait in any case: 64 full-size packets, which is little for a router.
 const MIN_BYTES: u64 = 64 * 1500;
 
+/// Where acknowledgements of TCP wait and stand for several, one of them leaves for so many full-size packets of another flow: with its
+/// headers, and those of the datagram that it needs, it takes a twentieth of what they take.
+const PACKETS_PER_ACKNOWLEDGEMENT: i32 = 2;
+
 /// The most bytes of a turn: twice what segmentation offload hands over at once, so that what is received at once is
 /// mostly of one flow.
 const MAX_TURN: i32 = 128 << 10;
@@ -176,6 +180,11 @@ impl Params {
     /// Bytes that a flow may send in its turn.
     pub(super) fn turn(&self) -> i32 {
         self.turn
+    }
+
+    /// Bytes that an acknowledgement of TCP counts for in the turn of its flow if it stands for several.
+    pub(super) fn acknowledgement(&self) -> i32 {
+        self.mtu * PACKETS_PER_ACKNOWLEDGEMENT
     }
 
     /// What the queue may have at `now`: anything, as long as the rate grows.

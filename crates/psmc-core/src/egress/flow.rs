@@ -20,6 +20,8 @@ pub(super) struct Flow {
     /// Whether its turn goes on all the same: what is left of a packet that was cut follows.
     pub(super) overdraws: bool,
     pub(super) codel: CoDel,
+    /// Whether acknowledgements in it have taken the places of others since it takes turns.
+    pub(super) thins: bool,
     /// Whether its last packet came long after the one before, which had gone.
     pub(super) sparse: bool,
     /// Whether it takes turns: it does so until a round after its last packet.
@@ -37,6 +39,7 @@ impl Default for Flow {
             deficit: 0,
             overdraws: false,
             codel: CoDel::default(),
+            thins: false,
             sparse: false,
             listed: false,
             next: NONE,
@@ -57,6 +60,7 @@ impl Turns {
         let flow = &mut flows[usize::from(index)];
         if !flow.listed {
             flow.listed = true;
+            flow.thins = false;
             flow.deficit = quantum;
             self.new.push(index, flows);
         }

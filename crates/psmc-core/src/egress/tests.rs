@@ -47,7 +47,7 @@ impl Bench {
     }
 }
 
-fn queued(bucket: u16, number: u32, len: usize, capacity: usize, now: Instant) -> Queued {
+pub(super) fn queued(bucket: u16, number: u32, len: usize, capacity: usize, now: Instant) -> Queued {
     let mut packet = PacketBuf::with_capacity(capacity);
     packet.set_len(len.max(NUMBERED));
     packet.packet_mut()[0] = 0x45;

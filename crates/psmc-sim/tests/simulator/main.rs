@@ -3,6 +3,7 @@
 //! One program: each of several would be checked and linked by itself, with a world of its own.
 
 mod alone;
+mod asymmetric;
 mod bbr;
 mod between;
 mod floods;

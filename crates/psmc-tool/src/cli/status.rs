@@ -289,6 +289,9 @@ fn write_class(class: &ClassStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result
     if class.put_out_packets > 0 {
         write!(out, ", {} of flows that build a queue put into the last class", class.put_out_packets)?;
     }
+    if class.superseded_packets > 0 {
+        write!(out, ", {} acknowledgements of TCP left out for later ones", class.superseded_packets)?;
+    }
     if let Some(drops) = counts(&class.drops) {
         write!(out, ", dropped: {drops}")?;
     }

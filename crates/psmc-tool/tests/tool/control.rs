@@ -130,6 +130,7 @@ fn class(name: &str, tx_packets: u64, waiting: u64) -> ClassStatus {
         tx_packets,
         marked_packets: waiting * 2,
         put_out_packets: waiting * 3,
+        superseded_packets: waiting,
         drops: BTreeMap::from([("codel".to_owned(), waiting * 4), ("full".to_owned(), 0)]),
     }
 }

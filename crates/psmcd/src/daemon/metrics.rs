@@ -362,6 +362,12 @@ pub const METRICS: Set<Scraped> = Set {
             |of, out| of_classes(of, |peer, class| out.add(&[peer, &class.name], class.put_out_packets)),
         ),
         Metric::new(
+            "class_superseded_packets_total",
+            &["peer", "class"],
+            "Acknowledgements of TCP inside that did not leave, as a later one said the same and more.",
+            |of, out| of_classes(of, |peer, class| out.add(&[peer, &class.name], class.superseded_packets)),
+        ),
+        Metric::new(
             "class_dropped_packets_total",
             &["peer", "class", "reason"],
             "Inner packets of a class that its queue dropped.",

@@ -313,6 +313,7 @@ fn class_status(class: &core::ClassStatus) -> ClassStatus {
         tx_packets: counters.passed,
         marked_packets: counters.marked,
         put_out_packets: counters.put_out,
+        superseded_packets: counters.superseded,
         drops: drops.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
     }
 }

@@ -100,6 +100,7 @@ fn class(name: &str) -> ClassStatus {
         tx_packets: if name == "background" { 0 } else { 1000 },
         marked_packets: 0,
         put_out_packets: 0,
+        superseded_packets: 0,
         drops: BTreeMap::new(),
     }
 }

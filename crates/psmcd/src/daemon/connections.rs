@@ -214,7 +214,12 @@ impl Control {
                     Ok(()) => {}
                     // A dialler learns of a refusal only now: TLS 1.3 lets it finish first.
                     Err(FramingError::Broken(error)) => {
-                        self.peers.note_error(peer, error_chain(&TlsError::from(error)));
+                        let error = TlsError::from(error);
+                        if matches!(error, TlsError::KeyRefused) {
+                            // It has removed this site, and with it what it ended; its word of that may have been lost.
+                            self.plane.post(move |plane| plane.end_splits_of(peer)).await?;
+                        }
+                        self.peers.note_error(peer, error_chain(&error));
                     }
                     Err(error @ (FramingError::Ended | FramingError::Stuck)) => {
                         self.peers.note_error(peer, error_chain(&error));

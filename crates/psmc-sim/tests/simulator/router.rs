@@ -43,6 +43,9 @@ struct Bench {
     dropped: Vec<(u32, RouterDrop)>,
 }
 
+/// No bench has so much to do.
+const MOST_POLLS: u32 = 100_000;
+
 impl Bench {
     fn new(config: RouterConfig) -> Self {
         let start = Instant::now();
@@ -69,8 +72,11 @@ impl Bench {
     /// Polls whenever there is something to poll for, until `micros`.
     fn run(&mut self, micros: u64) {
         let end = self.start + MICROSECOND * u32::try_from(micros).unwrap();
+        let mut polls = 0;
         while let Some(at) = self.router.poll_timeout().filter(|at| *at <= end) {
             self.poll(at);
+            polls += 1;
+            assert!(polls < MOST_POLLS, "it is polled for ever at {:?}", at - self.start);
         }
         self.poll(end);
     }

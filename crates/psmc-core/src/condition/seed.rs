@@ -4,6 +4,7 @@
 
 use std::time::Instant;
 
+use psmc_wire::ip::tcp::is_after;
 use rand_core::Rng;
 
 use super::bias::{RttRule, Times};
@@ -185,11 +186,6 @@ impl Flow {
 
 /// Seconds; what seems shorter was not measured.
 const MIN_RTT: f64 = 1e-5;
-
-/// Whether a sequence number comes after another (RFC 9293 §3.4).
-fn is_after(number: u32, other: u32) -> bool {
-    number.wrapping_sub(other).cast_signed() > 0
-}
 
 #[cfg(test)]
 mod tests {

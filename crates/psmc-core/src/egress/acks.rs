@@ -4,7 +4,7 @@
 //! fifth of that: one for each other segment (RFC 9293 §3.8.6.3), each in a datagram of its own. Where they have to wait only the
 //! last of them is of use (RFC 3449 §5.2.1, "ACK filtering").
 
-use psmc_wire::ip::tcp;
+use psmc_wire::ip::tcp::{self, is_after};
 
 use super::{Queued, Role};
 use crate::classify::{TcpHeader, tcp_header};
@@ -41,11 +41,13 @@ pub(super) fn supersedes(newer: &Queued, older: &Queued) -> bool {
     if !are_like || [newer, older].iter().any(|queued| !matches!(queued.role, Role::Packet(_))) {
         return false;
     }
-    let (Some(newer), Some(older)) = (PlainAck::of(newer), PlainAck::of(older)) else { return false };
-    let advances = is_before(older.acknowledges, newer.acknowledges)
+    // Most segments have data, and end here: nothing of what waits is read for them.
+    let Some(newer) = PlainAck::of(newer) else { return false };
+    let Some(older) = PlainAck::of(older) else { return false };
+    let advances = is_after(newer.acknowledges, older.acknowledges)
         || older.acknowledges == newer.acknowledges && !newer.blocks.is_empty();
     let is_later = match (older.sent_at, newer.sent_at) {
-        (Some(older), Some(newer)) => !is_before(newer, older),
+        (Some(older), Some(newer)) => !is_after(older, newer),
         (None, None) => true,
         (Some(_), None) | (None, Some(_)) => false,
     };
@@ -98,13 +100,13 @@ impl<'a> PlainAck<'a> {
     fn tells_of_twice(&self) -> bool {
         let Some((&first, others)) = self.blocks.split_first() else { return false };
         let [from, to] = block(first);
-        !is_before(self.acknowledges, to) || others.first().is_some_and(|other| holds(*other, from, to))
+        !is_after(to, self.acknowledges) || others.first().is_some_and(|other| holds(*other, from, to))
     }
 
     fn has_all_blocks_of(&self, older: &Self) -> bool {
         older.blocks.iter().all(|&bytes| {
             let [from, to] = block(bytes);
-            !is_before(self.acknowledges, to) || self.blocks.iter().any(|other| holds(*other, from, to))
+            !is_after(to, self.acknowledges) || self.blocks.iter().any(|other| holds(*other, from, to))
         })
     }
 }
@@ -116,12 +118,7 @@ fn block([a, b, c, d, e, f, g, h]: [u8; 8]) -> [u32; 2] {
 /// Whether a block has all from a number to the one before another.
 fn holds(bytes: [u8; 8], from: u32, to: u32) -> bool {
     let [first, behind] = block(bytes);
-    !is_before(from, first) && !is_before(behind, to)
-}
-
-/// Whether a number of 32 bits that goes round is before another one (RFC 9293 §3.4).
-fn is_before(number: u32, other: u32) -> bool {
-    other.wrapping_sub(number).cast_signed() > 0
+    !is_after(first, from) && !is_after(to, behind)
 }
 
 #[cfg(test)]

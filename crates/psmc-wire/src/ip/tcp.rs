@@ -84,6 +84,12 @@ pub fn ends_of_quoted(packet: &[u8]) -> Option<Ends> {
     }
 }
 
+/// Whether a sequence number, which goes round at 32 bits, comes after another (RFC 9293 §3.4).
+#[must_use]
+pub fn is_after(number: u32, other: u32) -> bool {
+    number.wrapping_sub(other).cast_signed() > 0
+}
+
 /// An option of a TCP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpOption<'a> {

@@ -235,8 +235,9 @@ impl<P> Router<P> {
     /// Does what was due until `now`.
     fn advance(&mut self, now: Nanos) {
         if self.waiting == 0 && self.short.is_none() && self.cpu.is_none() {
-            // Nobody waits for what becomes free, in whichever order, nor for a port any more: who did may have been pushed out.
+            // Nobody waits for what becomes free, in whichever order.
             self.servers.release(now);
+            // Packets that waited for a port may have been pushed out.
             self.wake = None;
             self.now = self.now.max(now);
             return;

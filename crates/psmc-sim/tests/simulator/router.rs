@@ -43,7 +43,7 @@ struct Bench {
     dropped: Vec<(u32, RouterDrop)>,
 }
 
-/// No bench has so much to do.
+/// More polls than any bench needs: a router that asks for more would ask for ever.
 const MOST_POLLS: u32 = 100_000;
 
 impl Bench {

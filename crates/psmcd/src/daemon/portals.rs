@@ -22,6 +22,7 @@ use super::DaemonError;
 use super::control::Control;
 use super::lookup::lookup;
 use super::paths::OpenPath;
+use super::plane::Plane;
 use super::tasks::TaskEnd;
 use crate::config::PortalCheck;
 
@@ -58,7 +59,7 @@ impl Control {
     /// Has whoever the configuration names asked over the uplinks whose paths do not work. To be called every second.
     pub(super) async fn look_for_portals(&mut self) -> Result<(), DaemonError> {
         let Some(check) = self.site.portal_check.clone() else { return Ok(()) };
-        let working = self.working_paths().await?;
+        let states = self.path_states().await?;
         let now = Instant::now();
         let mut asked = Vec::new();
         for peer in self.peers.iter_mut() {
@@ -66,12 +67,15 @@ impl Control {
                 let Some(interface) = path.settings.interface.as_ref().map(ToString::to_string) else {
                     continue;
                 };
-                match working.get(&(peer.id, path.id)) {
-                    Some(Works::Yes) => path.portal = None,
-                    Some(Works::NotFor(time)) if *time >= SILENCE && path.interface_index.is_some() => {
+                match states.get(&(peer.id, path.id)) {
+                    Some((PathState::Active, _)) => path.portal = None,
+                    Some((PathState::Probing | PathState::Suspect | PathState::Dead, since))
+                        if now.saturating_duration_since(*since) >= SILENCE
+                            && path.interface_index.is_some() =>
+                    {
                         asked.push(interface);
                     }
-                    Some(Works::NotFor(_)) | None => {}
+                    Some(_) | None => {}
                 }
             }
         }
@@ -87,25 +91,17 @@ impl Control {
         Ok(())
     }
 
-    async fn working_paths(&self) -> Result<BTreeMap<(PeerId, PathId), Works>, DaemonError> {
+    /// What all paths are doing, and since when.
+    async fn path_states(&self) -> Result<BTreeMap<(PeerId, PathId), (PathState, Instant)>, DaemonError> {
         let peers: Vec<_> = self.peers.iter().map(|peer| peer.id).collect();
-        let now = Instant::now();
-        let statuses = self.plane.call(move |plane| {
-            let status = |peer| Some((peer, plane.site.status(peer)?));
-            peers.into_iter().filter_map(status).collect::<Vec<_>>()
-        });
-        let works = |path: &psmc_core::PathStatus| match path.state {
-            PathState::Active => Works::Yes,
-            PathState::Probing | PathState::Suspect | PathState::Dead => {
-                Works::NotFor(now.saturating_duration_since(path.since))
-            }
+        let ask = move |plane: &mut Plane| {
+            let of_peer = |peer| {
+                let paths = plane.site.status(peer).map(|status| status.paths).unwrap_or_default();
+                paths.into_iter().map(move |path| ((peer, path.id), (path.state, path.since)))
+            };
+            peers.into_iter().flat_map(of_peer).collect()
         };
-        let statuses = statuses.await?;
-        let of_peer = |(peer, status): &(PeerId, psmc_core::PeerStatus)| {
-            let peer = *peer;
-            status.paths.iter().map(|path| ((peer, path.id), works(path))).collect::<Vec<_>>()
-        };
-        Ok(statuses.iter().flat_map(of_peer).collect())
+        self.plane.call(ask).await
     }
 
     /// Somebody was asked over an uplink, and this portal was found, or none.
@@ -124,12 +120,6 @@ impl Control {
             None => {}
         }
     }
-}
-
-/// Whether a path works, or for how long it has not.
-enum Works {
-    Yes,
-    NotFor(Duration),
 }
 
 /// Asks over an interface; the page to sign in at, if there is one.

@@ -51,6 +51,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(600);
 const FREED: f64 = 3.0;
 const HELD: f64 = 1.5;
 
+/// What a path is taken to have been throttled to at the least, in bytes per second: of next to nothing any multiple is soon reached.
+const LEAST_HELD: f64 = MUCH / 10.0;
+
 /// How long a path is taken for throttled on what was seen. Beside a stream that fills the link UDP may have too little to show that it is
 /// not any more; without the stream it shows at once whether it is.
 const BELIEVED: Duration = Duration::from_secs(12);
@@ -213,7 +216,7 @@ impl Throttle {
 
     fn follow(&mut self, by_udp: f64, by_stream: f64, held: f64, is_believed: bool) {
         let State::Found { is_free, .. } = &mut self.state else { return };
-        let floor = held.max(MUCH / 10.0);
+        let floor = held.max(LEAST_HELD);
         if !is_believed || by_udp >= floor * FREED {
             *is_free = true;
         } else if by_udp < floor * HELD && by_udp + by_stream >= floor * FREED {

@@ -95,6 +95,8 @@ pub fn faults(options: &FaultOptions) -> Result<Vec<Row>, FaultsError> {
 #[derive(Debug)]
 struct Seen {
     results: Results,
+    /// The interval of the series of results.
+    interval: Duration,
     sights: Vec<Sight>,
     /// What each daemon has logged.
     logs: Vec<String>,
@@ -123,7 +125,12 @@ fn run_in_turn(
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .unwrap_or_default()
     };
-    Ok(Seen { results: results?, sights, logs: network::DAEMONS.iter().map(log).collect() })
+    Ok(Seen {
+        results: results?,
+        interval: scenario.sample_interval,
+        sights,
+        logs: network::DAEMONS.iter().map(log).collect(),
+    })
 }
 
 /// A network needs privileges, which an ordinary user has in a namespace of its own.

@@ -144,6 +144,13 @@ pub(super) const SLOT: Duration = Duration::from_secs(8);
 /// When the traffic starts: daemons have started by then.
 const TRAFFIC: Duration = Duration::from_secs(3);
 
+/// How many datagrams a second each stream has whose losses count.
+pub(super) const DATAGRAMS: u64 = 200;
+
+/// What is in each, in bytes, and what that makes, in bits per second.
+const PAYLOAD: usize = 100;
+const RATE: u64 = DATAGRAMS * PAYLOAD as u64 * 8;
+
 /// How long before the first fault, and before the end, rules are looked at.
 const MARGIN: Duration = Duration::from_secs(1);
 
@@ -188,9 +195,8 @@ pub(super) fn scenario(
     let end = scenario.duration;
     // Not in the text, which knows no addresses but those of links and of tunnels of its own.
     scenario.traffic = vec![
-        // A datagram every 5 ms.
-        udp("up", [van, hq], [10, 77, 0, 1], (160_000, 100), end),
-        udp("down", [hq, van], [10, 77, 0, 2], (160_000, 100), end),
+        udp("up", [van, hq], [10, 77, 0, 1], (RATE, PAYLOAD), end),
+        udp("down", [hq, van], [10, 77, 0, 2], (RATE, PAYLOAD), end),
         // What the nearest link does not carry when it has a tenth of its rate.
         udp("load", [hq, van], [10, 77, 0, 2], (8_000_000, 1200), end),
     ];
@@ -198,7 +204,7 @@ pub(super) fn scenario(
 }
 
 /// All of it but the traffic.
-pub(super) fn text(name: &str, faults: &[&Fault], seed: u64, faketime: Option<&Path>) -> String {
+fn text(name: &str, faults: &[&Fault], seed: u64, faketime: Option<&Path>) -> String {
     let duration = duration(faults.len());
     let mut text =
         format!("[scenario]\nname = \"{name}\"\nduration = \"{}s\"\nseed = {seed}\n", duration.as_secs());

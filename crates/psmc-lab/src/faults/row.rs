@@ -47,9 +47,6 @@ const SPARE_FDS: i64 = 2;
 /// Before the end of a fault's time nothing is lost any more.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// How many datagrams a second each stream has.
-const RATE: f64 = 200.0;
-
 impl Row {
     /// What came of the only fault of a run.
     pub(super) fn of(fault: &Fault, seen: &Seen) -> Self {
@@ -81,7 +78,7 @@ impl Row {
         };
         let losses = || streams().flat_map(|stream| within(&stream.loss_series_percent, begin, end));
         let last_loss = losses().filter(|loss| loss.value > 0.0).map(|loss| loss.at_s).fold(0.0, f64::max);
-        let of_interval = RATE * INTERVAL_S / 100.0;
+        let of_interval = network::DATAGRAMS as f64 * seen.interval.as_secs_f64() / 100.0;
         let lost = losses().map(|loss| loss.value * of_interval).sum::<f64>().round();
         let is_whole =
             last_loss + QUIET.as_secs_f64() <= end.as_secs_f64() && streams().all(has_arrived_at(end));
@@ -240,6 +237,3 @@ pub(super) fn changed_rules(results: &Results) -> Vec<String> {
     };
     HOSTS.iter().filter_map(changed).collect()
 }
-
-/// The interval of series, that of scenarios by default.
-const INTERVAL_S: f64 = 0.1;

@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use psmc_api::PathState;
 use psmc_testbed::programs::program;
 
-use crate::harness::{Family, HQ, Plan, Site, Tunnel, VAN, path_name, wait_for};
+use crate::harness::{Family, HQ, Nginx, Plan, Site, Tunnel, VAN, path_name, wait_for};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -17,37 +17,26 @@ const PAGE: &str = "http://login.hotel.example/welcome";
 
 /// The web server of a network, which nobody passes before there is a certain file.
 struct Portal {
-    nginx: Child,
+    _nginx: Nginx,
     free: PathBuf,
 }
 
 impl Portal {
     fn start(site: &Site, address: &str) -> Self {
-        let folder = site.file("toml").parent().unwrap().to_owned();
+        let folder = Nginx::folder(site);
         let free = folder.join("free");
-        let config = format!(
-            "daemon off;\nmaster_process off;\npid {0}/nginx.pid;\nerror_log {0}/nginx.log;\nevents {{}}\nhttp {{\naccess_log off;\n\
-             client_body_temp_path {0};\nproxy_temp_path {0};\nfastcgi_temp_path {0};\nuwsgi_temp_path {0};\nscgi_temp_path {0};\n\
-             server {{ listen {address}; location / {{ if (-f {1}) {{ return 204; }} return 302 {PAGE}; }} }} }}\n",
+        let pages = format!(
+            "http {{\naccess_log off;\nclient_body_temp_path {0};\nproxy_temp_path {0};\nfastcgi_temp_path {0};\nuwsgi_temp_path {0};\n\
+             scgi_temp_path {0};\n\
+             server {{ listen {address}; location / {{ if (-f {1}) {{ return 204; }} return 302 {PAGE}; }} }} }}",
             folder.display(),
             free.display()
         );
-        let file = site.file("nginx");
-        fs::write(&file, config).unwrap();
-        let mut command = Command::new("nginx");
-        command.arg("-p").arg(&folder).arg("-c").arg(&file).stdin(Stdio::null());
-        Self { nginx: site.namespace.spawn(&mut command).unwrap(), free }
+        Self { _nginx: Nginx::start(site, "", &pages), free }
     }
 
     fn sign_in(&self) {
         fs::write(&self.free, "").unwrap();
-    }
-}
-
-impl Drop for Portal {
-    fn drop(&mut self) {
-        let _ = self.nginx.kill();
-        let _ = self.nginx.wait();
     }
 }
 

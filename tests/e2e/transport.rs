@@ -1,13 +1,14 @@
 //! Networks that let no UDP through, and paths that travel in streams of TLS there.
 
 use std::fs;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use psmc_api::PathState;
 use psmc_testbed::steadily::{Measured, steadily};
 
-use crate::harness::{Bulk, Family, HQ, NameServer, Plan, Site, Tunnel, VAN, iperf, path_name, wait_for};
+use crate::harness::{
+    Bulk, Family, HQ, NameServer, Nginx, Plan, Site, Tunnel, VAN, iperf, path_name, wait_for,
+};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -176,32 +177,14 @@ fn a_network_that_lets_https_through_is_enough() {
     wait_for("its end at the other site", PATIENCE, || (connections() < before).then_some(()));
 }
 
-/// A web server that shares its port with a site.
-struct Nginx(Child);
-
-impl Nginx {
-    /// Passes on, by name and without looking inside, what asks for `name`; all else finds nobody.
-    fn start(site: &Site, address: &str, name: &str) -> Self {
-        let folder = site.file("toml").parent().unwrap().to_owned();
-        let config = format!(
-            "load_module /usr/lib/nginx/modules/ngx_stream_module.so;\ndaemon off;\npid {0}/nginx.pid;\nerror_log {0}/nginx.log;\n\
-             events {{}}\nstream {{\nmap $ssl_preread_server_name $to {{ {name} 127.0.0.1:5115; default 127.0.0.1:9; }}\n\
-             server {{ listen {address}; ssl_preread on; proxy_pass $to; }}\n}}\n",
-            folder.display()
-        );
-        let file = site.file("nginx");
-        fs::write(&file, config).unwrap();
-        let mut command = Command::new("nginx");
-        command.arg("-p").arg(&folder).arg("-c").arg(&file).stdin(Stdio::null());
-        Self(site.namespace.spawn(&mut command).unwrap())
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// A web server that shares its port with a site: it passes on, by name and without looking inside, what asks for `name`; all else finds
+/// nobody.
+fn web_server(site: &Site, address: &str, name: &str) -> Nginx {
+    let streams = format!(
+        "stream {{\nmap $ssl_preread_server_name $to {{ {name} 127.0.0.1:5115; default 127.0.0.1:9; }}\n\
+         server {{ listen {address}; ssl_preread on; proxy_pass $to; }}\n}}"
+    );
+    Nginx::start(site, "load_module /usr/lib/nginx/modules/ngx_stream_module.so;", &streams)
 }
 
 #[test]
@@ -217,7 +200,7 @@ fn a_web_server_passes_streams_on_by_name() {
     let address = HQ.outer(1, Family::V4);
     let _names = NameServer::start(&tunnel.van, RESOLVER, &[address]);
     tunnel.hq.start();
-    let _nginx = Nginx::start(&tunnel.hq, &format!("{address}:443"), NAME);
+    let _nginx = web_server(&tunnel.hq, &format!("{address}:443"), NAME);
     tunnel.van.start_with_name_server(RESOLVER);
     tunnel.wait_until_up();
     tunnel.ping(Family::V4);

@@ -129,6 +129,13 @@ fn what_a_satellite_loses_at_known_times_goes_elsewhere() {
     assert!(results.checks.iter().all(|check| check.ok), "{:?}", results.checks);
 }
 
+/// The example, as it stands.
+#[test]
+fn lines_that_are_full_both_ways_keep_most_of_their_rates() {
+    let results = simulated(include_str!("../../../../scenarios/asymmetric.toml"));
+    assert!(results.checks.iter().all(|check| check.ok), "{:?}", results.checks);
+}
+
 #[test]
 fn quotas_are_left_to_real_programs() {
     let refused = refused(include_str!("../../../../scenarios/quota.toml"));

@@ -6,8 +6,9 @@
 //! | [`poll`] | waiting for what must come |
 //! | [`programs`] | the programs of this workspace |
 //! | [`stalls`] | whether the machine stands still |
-//! | [`steadily`] | tests in real time, on machines that stand still |
+//! | [`steadily`] | tests in real time, on machines that stand still or have no time left |
 
+mod idle;
 pub mod netns;
 pub mod poll;
 pub mod programs;

@@ -61,8 +61,14 @@ impl Workload {
         let mut added = Vec::new();
         for _ in 0..sessions {
             let ticket = account.take_session().expect("the site may have them all");
-            let spec =
-                SessionSpec { ticket, rate: None, address: Some(from), far: Leg::Site, near_inside: None };
+            let spec = SessionSpec {
+                ticket,
+                rate: None,
+                address: Some(from),
+                far_site: None,
+                far: Leg::Site,
+                near_inside: None,
+            };
             let session = relay.add(spec, || random.bytes(), now).expect("the relay has room for them all");
             for hop in [&session.near, &session.far] {
                 let mut first = datagram(hop, PacketNumber(0));

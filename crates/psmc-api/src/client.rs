@@ -10,7 +10,8 @@ pub use psmc_service::socket::ClientError;
 
 use crate::{
     Additions, Captured, Flows, PathPing, PathSegments, PeerPaths, PeerReport, PeerRoutes, PeerSpec, Psmcd,
-    RegisterSpec, RegistrationStatus, ReloadReport, Request, Response, RouteSpec, SlaStatus, Status, WaitFor,
+    RegisterSpec, RegistrationStatus, ReloadReport, Request, Response, RouteSpec, ShedAnswer, ShedSpec,
+    SlaStatus, Status, WaitFor,
 };
 
 /// A set of routes as a client gives it.
@@ -79,6 +80,12 @@ impl Client {
         let request = Request::PathList { peer: peer.map(str::to_owned) };
         let Response::Paths(paths) = self.ask(&request)? else { return wrong() };
         Ok(paths)
+    }
+
+    /// Asks a peer to drop what this site cannot take, and says what the peer has answered last.
+    pub fn shed(&mut self, spec: ShedSpec) -> Result<Option<ShedAnswer>, ClientError> {
+        let Response::Shed(answer) = self.ask(&Request::Shed(spec))? else { return wrong() };
+        Ok(answer)
     }
 
     /// Replaces the learned routes.

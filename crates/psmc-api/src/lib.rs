@@ -15,6 +15,7 @@ mod flows;
 mod request;
 mod routes;
 mod segments;
+mod shed;
 mod sla;
 mod status;
 pub mod watch;
@@ -34,6 +35,7 @@ pub use routes::{
     Carrier, PeerReport, PeerRoutes, RegisterSpec, RouteSpec, RouteStatus, RoutesStatus, WaitFor,
 };
 pub use segments::{Passage, PathSegments, SegmentBlock, WayStatus, Witness, WitnessCount};
+pub use shed::{ShedAnswer, ShedOutcome, ShedRule, ShedSpec, ShedTold, ShedVerdict};
 pub use sla::{SlaAggregate, SlaCause, SlaFault, SlaIngress, SlaState, SlaStatus};
 pub use status::{
     Batches, Calls, ClassStatus, ConditionerStatus, ControlStatus, InvitationStatus, IpfixStatus, Marked,
@@ -81,6 +83,7 @@ impl Reply for Response {
             | Self::Segments(_)
             | Self::Sla(_)
             | Self::Flows(_)
+            | Self::Shed(_)
             | Self::Captured(_)
             | Self::Routes(_)
             | Self::Registrations(_)

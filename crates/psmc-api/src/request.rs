@@ -10,6 +10,7 @@ use super::capture::{CaptureSpec, Captured};
 use super::flows::Flows;
 use super::routes::{PeerReport, PeerRoutes, RegisterSpec, RouteSpec, WaitFor};
 use super::segments::PathSegments;
+use super::shed::{ShedAnswer, ShedSpec};
 use super::sla::SlaStatus;
 use super::status::{PathState, PeerPaths, RegistrationStatus, Status};
 
@@ -115,6 +116,9 @@ pub enum Request {
     },
     /// The flows that lose much, and how those are held down that heed no loss; answered with [`Response::Flows`].
     Flows,
+    /// Asks a peer to drop what this site cannot take of its own traffic, and tells what the peer has answered last; answered with
+    /// [`Response::Shed`].
+    Shed(ShedSpec),
     /// Asks a peer to answer questions from a socket of the client's, by which it finds out what a NAT makes of that; answered
     /// with [`Response::Ok`].
     NatProbe(NatProbe),
@@ -204,6 +208,7 @@ impl Request {
             | Self::Segments { .. }
             | Self::Sla
             | Self::Flows
+            | Self::Shed(_)
             | Self::PathAdd { .. }
             | Self::PathRemove { .. }
             | Self::PathSet { .. }
@@ -250,6 +255,8 @@ pub enum Response {
     Sla(Vec<SlaStatus>),
     /// To [`Request::Flows`].
     Flows(Flows),
+    /// To [`Request::Shed`]: absent before the first answer.
+    Shed(Option<ShedAnswer>),
     /// To [`Request::CaptureNext`].
     Captured(Captured),
     /// To [`Request::RoutesList`].

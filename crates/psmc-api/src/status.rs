@@ -241,6 +241,10 @@ pub struct PeerStatus {
     /// what rate. Empty while flows are not judged.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unresponsive: BTreeMap<String, u64>,
+    /// What has become of what the peer wanted dropped here of its own traffic: questions taken, replayed, expired, and with too many
+    /// rules; rules that were foreign, contradictory, and illegal. Empty while it has wanted nothing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub shedding: BTreeMap<String, u64>,
     /// TCP connections that the sites end; absent if they do not both do so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<StreamsStatus>,
@@ -453,6 +457,9 @@ pub struct PathStatus {
     /// The largest IP packet that it is known to carry, in bytes: found by probing, reckoned with IPv6's header.
     #[serde(default)]
     pub mtu: u16,
+    /// What its interface carries, in bytes, if the path was found to carry less: it swallows what is larger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub narrower_than: Option<u16>,
     /// Smoothed round-trip time; absent before the first measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ms: Option<f64>,

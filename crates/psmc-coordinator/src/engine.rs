@@ -29,7 +29,7 @@ use crate::now;
 use crate::publish::{GroupRoutes, Published, Publisher};
 use crate::relay::{self, Limit, Orders, Void};
 use crate::status::{Counts, Handshakes, RelayStatus, ServerStatus, ServiceStatus, Status};
-use crate::store::{Batch, Contents, Event, Store, StoreError};
+use crate::store::{Batch, Contents, Event, Granted, Store, StoreError};
 use crate::suricata::Eve;
 use sessions::Sessions;
 
@@ -69,6 +69,8 @@ pub struct Engine {
     limits: BTreeMap<String, watch::Sender<Limit>>,
     /// Whose grants the relays are to take back.
     void: watch::Sender<Void>,
+    /// What was last to be kept of that.
+    granted: Granted,
     /// What was wrong with a relay last.
     relay_errors: BTreeMap<String, String>,
     publishers: BTreeMap<String, Publisher>,
@@ -134,6 +136,7 @@ impl Engine {
             relays,
             limits,
             void,
+            granted: contents.granted.clone(),
             relay_errors: BTreeMap::new(),
             publishers,
             published: BTreeMap::new(),
@@ -156,7 +159,7 @@ impl Engine {
             store,
         };
         engine.recall_routes();
-        engine.take_back_what_blocked_clients_have();
+        engine.take_back_from_before(contents.granted);
         Ok(engine)
     }
 

@@ -39,12 +39,13 @@ struct Cleared {
 }
 
 /// The body of `POST /alerts`.
-#[derive(Deserialize)]
-struct Raised {
+#[derive(Debug, Deserialize)]
+pub struct Raised {
+    /// What is attacked, and how.
     #[serde(flatten)]
-    alert: Alert,
+    pub alert: Alert,
     /// For how many seconds it counts unless it is raised again.
-    lasts: Option<u32>,
+    pub lasts: Option<u32>,
 }
 
 impl Handler for Hook {
@@ -126,11 +127,18 @@ async fn body<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Answ
     let collected = Limited::new(request.into_body(), MAX_BODY).collect().await;
     let bytes =
         collected.map_err(|_| text(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long, or broken\n"))?;
-    let bytes = bytes.to_bytes();
-    // Some clients write a byte order mark, which may be passed over (RFC 8259, section 8.1).
-    serde_json::from_slice(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes)).map_err(|error| {
+    parse(&bytes.to_bytes()).map_err(|error| {
         text(StatusCode::BAD_REQUEST, format!("the body is not what it should be: {error}\n"))
     })
+}
+
+/// Reads a body. Some clients write a byte order mark, which may be passed over (RFC 8259, section 8.1).
+///
+/// # Errors
+///
+/// If it is no JSON, or not of this shape.
+pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, serde_json::Error> {
+    serde_json::from_slice(body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body))
 }
 
 #[cfg(test)]

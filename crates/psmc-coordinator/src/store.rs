@@ -2,7 +2,7 @@
 
 mod etcd;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,6 +61,17 @@ pub struct Event {
     pub text: String,
 }
 
+/// Who may have grants that are good, by public keys in Base64.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Granted {
+    /// Who is given some.
+    pub holders: BTreeSet<String>,
+    /// How long these are good at most, in seconds.
+    pub longest_s: u64,
+    /// Whose are not good any more, and until when relays have to know that, in seconds of Unix time; 0 if they are good again.
+    pub void: BTreeMap<String, u64>,
+}
+
 /// All that outlives the program, but for the events.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Contents {
@@ -68,6 +79,8 @@ pub struct Contents {
     pub mitigations: BTreeMap<String, State>,
     /// Clients that misbehave, by name.
     pub blocked: Vec<String>,
+    /// Who may have grants.
+    pub granted: Granted,
 }
 
 /// What changes together: all of it, or nothing. In etcd that holds of a hundred mitigations.
@@ -77,6 +90,8 @@ pub struct Batch {
     pub mitigations: Vec<(String, State)>,
     /// The whole list of clients that misbehave, if it has changed.
     pub blocked: Option<Vec<String>>,
+    /// All who may have grants, if that has changed.
+    pub granted: Option<Granted>,
     /// What has happened.
     pub events: Vec<Event>,
 }
@@ -85,7 +100,10 @@ impl Batch {
     /// Whether there is nothing to keep.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.mitigations.is_empty() && self.blocked.is_none() && self.events.is_empty()
+        self.mitigations.is_empty()
+            && self.blocked.is_none()
+            && self.granted.is_none()
+            && self.events.is_empty()
     }
 }
 
@@ -123,6 +141,9 @@ const TABLES: &str = "
 
 /// The name of the setting that has the clients that misbehave.
 const BLOCKED: &str = "blocked";
+
+/// That of those who may have grants.
+const GRANTED: &str = "granted";
 
 /// A database. Its calls wait for the disk in threads of their own.
 #[derive(Clone, Debug)]
@@ -188,12 +209,10 @@ impl Store for Sqlite {
             let mitigation = |(service, text): (String, String)| {
                 decode::<State>(&service, &text).map(|state| (service.clone(), state))
             };
-            let blocked: Option<String> = connection
-                .query_row("SELECT value FROM setting WHERE name = ?1", [BLOCKED], |row| row.get(0))
-                .optional()?;
             Ok(Contents {
                 mitigations: rows.into_iter().map(mitigation).collect::<Result<_, _>>()?,
-                blocked: blocked.map_or_else(|| Ok(Vec::new()), |text| decode(BLOCKED, &text))?,
+                blocked: setting(connection, BLOCKED)?,
+                granted: setting(connection, GRANTED)?,
             })
         })
     }
@@ -207,10 +226,13 @@ impl Store for Sqlite {
                     params![service, encode(service, state)?],
                 )?;
             }
-            if let Some(blocked) = &batch.blocked {
+            let blocked = batch.blocked.map(|blocked| encode(BLOCKED, &blocked)).transpose()?;
+            let granted = batch.granted.map(|granted| encode(GRANTED, &granted)).transpose()?;
+            for (name, value) in [(BLOCKED, blocked), (GRANTED, granted)] {
+                let Some(value) = value else { continue };
                 transaction.execute(
                     "INSERT OR REPLACE INTO setting (name, value) VALUES (?1, ?2)",
-                    params![BLOCKED, encode(BLOCKED, blocked)?],
+                    params![name, value],
                 )?;
             }
             for Event { time, service, mitigation, text } in &batch.events {
@@ -246,6 +268,13 @@ impl Store for Sqlite {
     }
 }
 
+/// A setting, or what it is where none was made.
+fn setting<T: DeserializeOwned + Default>(connection: &Connection, name: &str) -> Result<T, StoreError> {
+    let select = "SELECT value FROM setting WHERE name = ?1";
+    let text: Option<String> = connection.query_row(select, [name], |row| row.get(0)).optional()?;
+    text.map_or_else(|| Ok(T::default()), |text| decode(name, &text))
+}
+
 fn encode(name: &str, value: &impl Serialize) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| StoreError::Entry(name.to_owned(), error))
 }
@@ -276,9 +305,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a/b.db");
         let state = State { id: 5, serial: 9, ..State::default() };
+        let granted = Granted { longest_s: 600, void: [("key".to_owned(), 9)].into(), ..Granted::default() };
         let batch = Batch {
             mitigations: vec![("www".to_owned(), State::default()), ("www".to_owned(), state.clone())],
             blocked: Some(vec!["van".to_owned()]),
+            granted: Some(granted.clone()),
             events: vec![event(1), event(2)],
         };
         let store = Sqlite::open(&path).unwrap();
@@ -288,6 +319,7 @@ mod tests {
         let contents = store.load().await.unwrap();
         assert_eq!(contents.mitigations.get("www"), Some(&state));
         assert_eq!(contents.blocked, ["van"]);
+        assert_eq!(contents.granted, granted);
         assert_eq!(store.events(1).await.unwrap(), [event(2)]);
     }
 

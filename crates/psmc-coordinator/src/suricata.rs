@@ -185,16 +185,20 @@ fn order(service: String, signature: u64) -> Order {
 
 /// The services that a line says are attacked, and by what it is known. Fails for a line that is none of Suricata's.
 fn alerts(line: &[u8], config: &Config) -> Result<Vec<(String, u64)>, serde_json::Error> {
-    let event = serde_json::from_slice(line);
-    let Event { event_type, dest_ip: Some(ip), alert: Some(Signature { signature_id }) } = event? else {
-        return Ok(Vec::new());
-    };
-    if event_type != "alert" {
-        return Ok(Vec::new());
-    }
+    let Some((ip, signature_id)) = alert(line)? else { return Ok(Vec::new()) };
     let attacked =
         config.services.iter().filter(|service| service.addresses.iter().any(|net| net.contains(&ip)));
     Ok(attacked.map(|service| (service.title(), signature_id)).collect())
+}
+
+/// The address that a line says is attacked, and the number of the signature by which it is known; `None` if it says something else.
+///
+/// # Errors
+///
+/// If it is no line of Suricata's.
+pub fn alert(line: &[u8]) -> Result<Option<(IpAddr, u64)>, serde_json::Error> {
+    let Event { event_type, dest_ip, alert } = serde_json::from_slice(line)?;
+    Ok(dest_ip.zip(alert.map(|alert| alert.signature_id)).filter(|_| event_type == "alert"))
 }
 
 /// A file that grows, and is replaced by a new one at times.

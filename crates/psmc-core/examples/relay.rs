@@ -35,6 +35,7 @@ fn main() {
         ticket: account.take_session().unwrap(),
         rate: Some(20_000_000),
         address: Some(other_site),
+        far_site: None,
         far: Leg::Site,
         near_inside: None,
     };

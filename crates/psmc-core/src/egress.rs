@@ -41,6 +41,8 @@ pub(crate) struct Queued {
     /// How willingly networks shall drop what carries it.
     pub(crate) precedence: Precedence,
     pub(crate) queued_at: Instant,
+    /// Which one it is of all that paths were given, from 1; 0 until then.
+    pub(crate) turn: u64,
     /// The flow that it counts for; copies and repairs count for none.
     pub(crate) flow: FlowRef,
 }

@@ -29,6 +29,7 @@ mod event;
 mod flows;
 mod ids;
 mod keys;
+mod limiter;
 mod mss;
 mod path;
 pub mod police;
@@ -43,6 +44,7 @@ mod samples;
 mod scheduler;
 mod session;
 mod shared;
+pub mod shed;
 mod site;
 mod slab;
 mod split;
@@ -70,8 +72,8 @@ pub use reorder::{AdaptiveBuffer, ReorderCounters, ReorderPolicy};
 pub use repair::RepairCounters;
 pub use samples::{Sample, Samples};
 pub use session::{
-    DatagramOrigin, MAX_PATHS, PathError, PathHandle, PeerHandle, Refusal, SessionCounters, SilentPath,
-    StreamError, StreamHandle, TcpFlow,
+    DatagramOrigin, MAX_PATHS, PathError, PathHandle, PeerHandle, Refusal, SessionCounters, ShedError,
+    SilentPath, StreamError, StreamHandle, TcpFlow,
 };
 pub use site::{PeerError, Site};
 pub use split::AssemblyCounters;

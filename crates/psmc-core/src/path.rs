@@ -151,6 +151,8 @@ pub(crate) struct Path {
     outbox_bytes: u64,
     response: Option<[u8; 8]>,
     newest_challenge: Option<[u8; 8]>,
+    /// The token that the relay of this path waits for.
+    pub(crate) hop_response: Option<[u8; 8]>,
     pub(crate) tokens: Tokens,
     measurements: Measurements,
     use_in_datagram: Option<PathUseFrame>,
@@ -216,6 +218,7 @@ impl Path {
             outbox_bytes: 0,
             response: None,
             newest_challenge: None,
+            hop_response: None,
             tokens,
             measurements: Measurements::default(),
             use_in_datagram: None,
@@ -324,6 +327,11 @@ impl Path {
         self.outbox_bytes += on_wire(packet.packet.len());
         self.outbox.push_back(packet);
         None
+    }
+
+    /// The turn of what leaves next.
+    pub(crate) fn first_turn(&self) -> Option<u64> {
+        self.outbox.front().map(|queued| queued.turn)
     }
 
     /// Whether as many packets wait in the path as may.

@@ -5,20 +5,20 @@
 
 mod engine;
 mod labels;
-mod limiter;
 mod plain;
 mod queues;
 mod rio;
 mod session;
+mod shedding;
 #[cfg(test)]
 mod tests;
 
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::SessionId;
 
+pub use crate::limiter::{Account, Limiter, Ticket};
 pub use engine::{AddError, Added, NoSession, Relay, RelayConfig, SessionCounts, SessionSpec};
 pub use labels::worker_of;
-pub use limiter::{Account, Limiter, Ticket};
 pub use plain::{
     Packets, PlainCounters, PlainEnd, PlainOuter, PlainPair, PlainStatus, PlainTunnels, PlainTunnelsConfig,
     PlainWay,
@@ -51,6 +51,8 @@ pub struct Refusals {
     pub queue_full: u64,
     /// It would have made its queue too long, by drop precedence.
     pub dropped: [u64; PRECEDENCES],
+    /// Whoever it goes to has asked that it be dropped.
+    pub shed: u64,
 }
 
 /// A session as it stands.

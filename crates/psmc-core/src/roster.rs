@@ -548,6 +548,12 @@ struct Horizon {
 }
 
 impl Roster {
+    /// The first turn of what paths have been given and has not left yet. Paths that do not answer have none.
+    pub(crate) fn first_turn(&self) -> Option<u64> {
+        let active = self.paths.iter().filter(|path| path.rank().is_some_and(PathRank::is_active));
+        active.filter_map(Path::first_turn).min()
+    }
+
     /// The paths on which something may be on its way. One that has been quiet is among them: the peer may just have begun
     /// to use it.
     pub(crate) fn slowest(&self) -> Slowest {

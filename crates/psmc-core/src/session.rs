@@ -13,6 +13,7 @@ mod receive;
 mod renewal;
 mod repair;
 mod seen;
+mod shedding;
 mod standing;
 mod streams;
 mod transmit;
@@ -28,6 +29,7 @@ use psmc_wire::{Bucket, FlowSeq, Incarnation, PathId};
 pub use handle::{PathHandle, PeerHandle, StreamHandle, TcpFlow};
 pub use paths::{PathError, SilentPath};
 pub use receive::{DatagramOrigin, Refusal};
+pub use shedding::ShedError;
 pub use streams::StreamError;
 
 use crate::classify::{ClassId, QuicFlows};
@@ -54,6 +56,7 @@ use losses::Losses;
 use pins::Pins;
 use psmc_wire::control::{PathInfo, PathVia};
 use seen::Sightings;
+use shedding::Shedding;
 use standing::Trial;
 use udp_limit::UdpLimit;
 
@@ -96,6 +99,8 @@ pub(crate) struct Session {
     egress: EgressQueue,
     quic: QuicFlows,
     extras: Extras,
+    /// How many turns paths have been given.
+    turns: u64,
     copies: Copies,
     coder: Coder,
     decoder: Decoder,
@@ -103,6 +108,7 @@ pub(crate) struct Session {
     police: Option<Box<Police>>,
     sightings: Sightings,
     losses: Losses,
+    shedding: Shedding,
     trial: Trial,
     /// What the peer says that it is.
     peer_software: Option<String>,
@@ -147,6 +153,8 @@ pub struct SessionCounters {
     pub udp_limited: u64,
     /// Inner packets of flows that heed no loss, beyond what arrives of them.
     pub unresponsive: u64,
+    /// Inner packets that the peer has asked to be dropped.
+    pub shed: u64,
     /// What repair has done.
     pub repair: RepairCounters,
     /// Inner packets that paths which are forgotten by now had sent again on others.
@@ -208,6 +216,7 @@ impl Session {
             wished: Vec::new(),
             egress: EgressQueue::new(shared.classes.list(), shared.mtu),
             extras: Extras::default(),
+            turns: 0,
             copies: Copies::default(),
             coder: Coder::default(),
             decoder: Decoder::default(),
@@ -215,6 +224,7 @@ impl Session {
             police: None,
             sightings: Sightings::default(),
             losses: Losses::default(),
+            shedding: Shedding::new(now),
             trial: Trial::default(),
             peer_software: None,
             streams: Streams::new(config.smaller_key),

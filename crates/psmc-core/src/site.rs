@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use psmc_wire::control::Message;
 use psmc_wire::crypto::{KeySource, Role};
 use psmc_wire::datagram::Header;
-use psmc_wire::hop::{HopHeader, INNER};
+use psmc_wire::hop::{HopChallenge, HopHeader, INNER};
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::{BufPool, PacketBuf, PathId, probe};
 use rand_core::SeedableRng;
@@ -394,7 +394,7 @@ impl Site {
     pub fn handle_datagram(&mut self, datagram: &mut [u8], origin: &DatagramOrigin, now: Instant) {
         let header = match Header::parse(datagram) {
             Ok(header) => header,
-            Err(_) => return self.handle_question(datagram, origin, now),
+            Err(_) => return self.handle_other(datagram, origin, now),
         };
         let peer = self.shared.labels.get(&header.label).copied();
         let Some((peer, session)) = peer.and_then(|peer| Some((peer, self.peers.get_mut(&peer)?))) else {
@@ -409,8 +409,19 @@ impl Site {
         }
     }
 
-    /// A datagram of no session has arrived: a peer's question about a NAT, or nothing. A hidden site knows of no questions.
-    fn handle_question(&mut self, datagram: &[u8], origin: &DatagramOrigin, now: Instant) {
+    /// A datagram that is sealed by nobody has arrived: a relay's challenge, a peer's question about a NAT, or nothing. A hidden site
+    /// knows of no questions.
+    fn handle_other(&mut self, datagram: &[u8], origin: &DatagramOrigin, now: Instant) {
+        if let Ok(challenge) = HopChallenge::parse(datagram) {
+            let peer = self.shared.labels.get(&challenge.label).copied();
+            let session = peer.and_then(|peer| Some((peer, self.peers.get_mut(&peer)?)));
+            let Some((peer, session)) = session else { return self.refuse(Refusal::UnknownLabel, None) };
+            match session.handle_hop_challenge(&challenge, datagram, origin, &self.shared) {
+                Ok(()) => drop(self.busy.insert(peer)),
+                Err(refusal) => self.refuse(refusal, None),
+            }
+            return;
+        }
         let Ok(token) = probe::question_token(datagram) else { return self.refuse(Refusal::Malformed, None) };
         let DatagramOrigin { socket, local_ip, remote, .. } = *origin;
         if !self.shared.probes.on_question(token, PathAddress { socket, local_ip, remote }, now) {

@@ -60,8 +60,8 @@ const MAX_PACKETS: usize = 4096;
 const MAX_BYTES: usize = 8 << 20;
 
 /// The most pieces with holes between them that are known of a packet. The largest packet there is, in the parts of the
-/// smallest datagrams and with every second one missing, has 28.
-const MAX_PIECES: usize = 32;
+/// smallest datagrams and with every second one missing, has 62.
+const MAX_PIECES: usize = 64;
 
 /// What became of parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,6 +15,7 @@ use crate::path::{ClassShare, EcnStatus, Path, PathCounters, PathState, RoundTri
 use crate::police::PoliceCounters;
 use crate::reorder::ReorderCounters;
 use crate::session::{Refusal, Session, SessionCounters};
+use crate::shed::ShedCounts;
 use crate::split::AssemblyCounters;
 use crate::streams::StreamCounters;
 
@@ -85,6 +86,8 @@ pub struct PeerStatus {
     pub reorder: ReorderCounters,
     /// What became of flows that lose much, since these are judged; `None` if they are not.
     pub police: Option<PoliceCounters>,
+    /// What has become of what the peer wanted dropped here.
+    pub shed: ShedCounts,
     /// What streams have done; `None` if the sites do not both carry them.
     pub streams: Option<StreamCounters>,
     /// How many there are.
@@ -129,6 +132,8 @@ pub struct PathStatus {
     pub max_rate: Option<u64>,
     /// The largest IP packet that it is known to carry, in bytes, as if its IP version were 6.
     pub mtu: u16,
+    /// What its interface carries, if the path was found to carry less.
+    pub narrower_than: Option<u16>,
     /// Smoothed round trip and its variation.
     pub rtt: Option<(Duration, Duration)>,
     /// The newest sample of the round trip.
@@ -185,6 +190,7 @@ impl Session {
             open_streams: self.open_streams(),
             reorder: self.reorder_counters(),
             police: self.police_counters(),
+            shed: self.shed_counts(),
             paths: self.paths().iter().map(|path| path.status(self.coupling.group_of(path.id))).collect(),
         }
     }
@@ -209,6 +215,7 @@ impl Path {
             direction: self.config.direction,
             max_rate: self.config.max_rate,
             mtu: self.mtu.packet_size(),
+            narrower_than: self.mtu.narrower_than(),
             rtt: self.rtt.smoothed().zip(self.rtt.variation()),
             latest_rtt: self.rtt.latest(),
             round_trips: self.rtt.recent(),

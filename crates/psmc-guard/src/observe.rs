@@ -4,7 +4,7 @@
 //! emptied at each sample. A ring holds what some 400,000 packets a second bring between two samples; of a larger flood it has
 //! a part, and the kernel counts the rest, so that what a flood costs here is bounded, and counts become estimates.
 
-mod packet;
+pub mod packet;
 mod sources;
 
 use std::fs;

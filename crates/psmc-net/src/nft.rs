@@ -1,9 +1,13 @@
-//! nftables, by its program.
+//! nftables, by its program; and its counters, by the kernel.
+
+mod counters;
 
 use std::io::{self, Write as _};
 use std::process::{Command, Output, Stdio};
 
 use thiserror::Error;
+
+pub use counters::counters;
 
 /// Why nftables has not done what it was told.
 #[derive(Debug, Error)]
@@ -14,6 +18,9 @@ pub enum NftError {
     /// The kernel refuses, or the program does.
     #[error("nftables refused: {0} (CAP_NET_ADMIN is needed)")]
     Refused(String),
+    /// The kernel does not say what was counted.
+    #[error("cannot read the counters of nftables")]
+    Counters(#[source] io::Error),
 }
 
 /// Runs `nft` with these arguments, and with `script` for its standard input. A script is one transaction: nobody sees half of it.

@@ -3,6 +3,8 @@
 //! The ring is of version 2 of the kernel's interface: a frame is there as soon as the kernel has it. Version 3 fills
 //! blocks, and keeps back those that are not full for a millisecond and more.
 
+mod card;
+mod meter;
 mod ring;
 #[cfg(test)]
 mod tests;
@@ -20,6 +22,8 @@ use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Socket, Type};
 
+pub use card::{Card, CardError};
+pub use meter::Meter;
 use ring::Ring;
 pub use ring::{ETHERNET_HEADER, Frame, VLAN_TAG};
 
@@ -68,14 +72,7 @@ impl PacketPort {
     /// # Errors
     /// [`PacketError`].
     pub fn open(interface: &str, max_frame: usize) -> Result<Self, PacketError> {
-        let index = if_nametoindex(interface).map_err(|errno| PacketError::NoSuchInterface {
-            interface: interface.to_owned(),
-            source: errno.into(),
-        })?;
-        Self::open_index(index, max_frame).map_err(|source| match source.raw_os_error() {
-            Some(EPERM | EACCES) => PacketError::Denied(source),
-            _ => PacketError::Refused { interface: interface.to_owned(), source },
-        })
+        opened(interface, |index| Self::open_index(index, max_frame))
     }
 
     /// The next frame that was received, in order; `None` if there is no more.
@@ -88,9 +85,7 @@ impl PacketPort {
     /// # Errors
     /// Those of the socket itself.
     pub fn lost(&self) -> io::Result<u32> {
-        let mut statistics = tpacket_stats { tp_packets: 0, tp_drops: 0 };
-        self.get_option(PACKET_STATISTICS, &mut statistics)?;
-        Ok(statistics.tp_drops)
+        lost(&self.socket)
     }
 
     /// The error that the descriptor reports, if any: most often, that the interface went down.
@@ -106,24 +101,10 @@ impl PacketPort {
         let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
         set_option(&socket, PACKET_IGNORE_OUTGOING, &1)?;
         set_option(&socket, PACKET_QDISC_BYPASS, &1)?;
-        if setsockopt(&socket, sockopt::SndBufForce, &SEND_BUFFER).is_err() {
-            socket.set_send_buffer_size(SEND_BUFFER)?;
-        }
+        widen(&socket)?;
         let ring = Ring::map(&socket, max_frame)?;
         bind(&socket, index)?;
         Ok(Self { ring, socket })
-    }
-
-    fn get_option<T>(&self, name: c_int, value: &mut T) -> io::Result<()> {
-        let mut length = length_of::<T>();
-        let fd = self.socket.as_raw_fd();
-        // SAFETY: `value` is valid for writing as many bytes as `length` says, and the options asked for above have
-        // the type T, all of whose bit patterns are values.
-        #[expect(unsafe_code, reason = "no crate of ours knows these options")]
-        let outcome =
-            unsafe { libc::getsockopt(fd, SOL_PACKET, name, (&raw mut *value).cast(), &raw mut length) };
-        Errno::result(outcome)?;
-        Ok(())
     }
 }
 
@@ -131,6 +112,37 @@ impl AsFd for PacketPort {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// What `open` makes on the interface of this name.
+fn opened<T>(interface: &str, open: impl FnOnce(u32) -> io::Result<T>) -> Result<T, PacketError> {
+    let index = if_nametoindex(interface).map_err(|errno| PacketError::NoSuchInterface {
+        interface: interface.to_owned(),
+        source: errno.into(),
+    })?;
+    open(index).map_err(|source| match source.raw_os_error() {
+        Some(EPERM | EACCES) => PacketError::Denied(source),
+        _ => PacketError::Refused { interface: interface.to_owned(), source },
+    })
+}
+
+fn widen(socket: &Socket) -> io::Result<()> {
+    if setsockopt(socket, sockopt::SndBufForce, &SEND_BUFFER).is_err() {
+        socket.set_send_buffer_size(SEND_BUFFER)?;
+    }
+    Ok(())
+}
+
+/// How many frames were lost since the last call because a ring was full.
+fn lost(socket: &Socket) -> io::Result<u32> {
+    let mut statistics = tpacket_stats { tp_packets: 0, tp_drops: 0 };
+    let mut length = length_of::<tpacket_stats>();
+    let (fd, value) = (socket.as_raw_fd(), (&raw mut statistics).cast());
+    // SAFETY: the value is valid for writing as many bytes as `length` says, and it is what this option yields.
+    #[expect(unsafe_code, reason = "no crate of ours knows this option")]
+    let outcome = unsafe { libc::getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, value, &raw mut length) };
+    Errno::result(outcome)?;
+    Ok(statistics.tp_drops)
 }
 
 fn set_option<T>(socket: &Socket, name: c_int, value: &T) -> io::Result<()> {
@@ -144,9 +156,14 @@ fn set_option<T>(socket: &Socket, name: c_int, value: &T) -> io::Result<()> {
 }
 
 fn bind(socket: &Socket, index: u32) -> io::Result<()> {
+    bind_for(socket, index, constant(ETH_P_ALL))
+}
+
+/// For the frames of a protocol: none if that is 0.
+fn bind_for(socket: &Socket, index: u32, protocol: c_ushort) -> io::Result<()> {
     let address = sockaddr_ll {
         sll_family: constant(AF_PACKET),
-        sll_protocol: constant(ETH_P_ALL).to_be(),
+        sll_protocol: protocol.to_be(),
         sll_ifindex: index.cast_signed(),
         sll_hatype: 0,
         sll_pkttype: 0,
@@ -185,39 +202,43 @@ impl PacketPort {
     /// they are longer than its MTU.
     #[must_use]
     pub fn send(&self, frames: &[IoSlice<'_>]) -> usize {
-        frames.chunks(SEND_BATCH).map(|batch| self.send_batch(batch)).sum()
+        send(&self.socket, frames)
     }
+}
 
-    fn send_batch(&self, frames: &[IoSlice<'_>]) -> usize {
-        let (mut done, mut taken, mut tried) = (0, 0, false);
-        while done < frames.len() {
-            if let Ok(count) = self.send_some(&frames[done..]) {
-                (done, taken, tried) = (done + count, taken + count, false);
-                continue;
-            }
-            // The error is about the first frame that was not sent; or it was left on the socket by an interface that
-            // went down earlier, or it is an interruption: then the next try says otherwise.
-            done += usize::from(tried);
-            tried = !tried;
-        }
-        taken
-    }
+fn send(socket: &Socket, frames: &[IoSlice<'_>]) -> usize {
+    frames.chunks(SEND_BATCH).map(|batch| send_batch(socket, batch)).sum()
+}
 
-    /// Returns how many of the first [`SEND_BATCH`] frames were sent, at least one.
-    fn send_some(&self, frames: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut messages: [mmsghdr; SEND_BATCH] = array::from_fn(|_| empty_message());
-        for (message, frame) in messages.iter_mut().zip(frames) {
-            message.msg_hdr.msg_iov = (&raw const *frame).cast_mut().cast();
-            message.msg_hdr.msg_iovlen = 1;
+fn send_batch(socket: &Socket, frames: &[IoSlice<'_>]) -> usize {
+    let (mut done, mut taken, mut tried) = (0, 0, false);
+    while done < frames.len() {
+        if let Ok(count) = send_some(socket, &frames[done..]) {
+            (done, taken, tried) = (done + count, taken + count, false);
+            continue;
         }
-        let count = u32::try_from(frames.len().min(SEND_BATCH)).unwrap_or(0);
-        let fd = self.socket.as_raw_fd();
-        // SAFETY: the first `count` messages have one buffer each, whose description is an IoSlice (which has the layout
-        // of an iovec) that outlives the call and that the kernel only reads.
-        #[expect(unsafe_code, reason = "sendmmsg wants pointers")]
-        let sent = unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), count, MSG_DONTWAIT as _) };
-        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+        // The error is about the first frame that was not sent; or it was left on the socket by an interface that
+        // went down earlier, or it is an interruption: then the next try says otherwise.
+        done += usize::from(tried);
+        tried = !tried;
     }
+    taken
+}
+
+/// Returns how many of the first [`SEND_BATCH`] frames were sent, at least one.
+fn send_some(socket: &Socket, frames: &[IoSlice<'_>]) -> io::Result<usize> {
+    let mut messages: [mmsghdr; SEND_BATCH] = array::from_fn(|_| empty_message());
+    for (message, frame) in messages.iter_mut().zip(frames) {
+        message.msg_hdr.msg_iov = (&raw const *frame).cast_mut().cast();
+        message.msg_hdr.msg_iovlen = 1;
+    }
+    let count = u32::try_from(frames.len().min(SEND_BATCH)).unwrap_or(0);
+    let fd = socket.as_raw_fd();
+    // SAFETY: the first `count` messages have one buffer each, whose description is an IoSlice (which has the layout
+    // of an iovec) that outlives the call and that the kernel only reads.
+    #[expect(unsafe_code, reason = "sendmmsg wants pointers")]
+    let sent = unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), count, MSG_DONTWAIT as _) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
 fn empty_message() -> mmsghdr {

@@ -15,7 +15,7 @@ use psmc_wire::drops::{Drops, DropsOf, Kind};
 use psmc_wire::frame::{
     AckHeader, DataFrame, Frame, FrameWriter, Frames, PacketRange, PathStats, PathUse, PathUseFrame,
 };
-use psmc_wire::hop::{HOP_HEADER_LEN, Hop, HopHeader, HopKey, write_hop_header};
+use psmc_wire::hop::{HOP_HEADER_LEN, Hop, HopChallenge, HopHeader, HopKey, HopResponse, write_hop_header};
 use psmc_wire::probe::ProbeTokens;
 use psmc_wire::relay::{self, Counted, RequestId, SessionId};
 use psmc_wire::{Bucket, Checksum, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId};
@@ -324,6 +324,16 @@ fn hop_headers_are_written_as_the_document_says() {
         (header.label, header.marks, &datagram[HOP_HEADER_LEN..]),
         (document.hop().label, marks, &inner[..])
     );
+}
+
+#[test]
+fn challenges_of_relays_are_written_as_the_document_says() {
+    let (document, token) = (Document::read(), [0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8]);
+    let challenge = HopChallenge { path: PathId(2), label: Label(0x8d3a_51c7), token };
+    document.agrees("hop", "challenge", &challenge.encode(&document.hop()));
+    let response = HopResponse::encode(token, &document.hop());
+    document.agrees("hop", "response", &response);
+    assert_eq!(HopResponse::parse(&response), Ok(HopResponse { label: document.hop().label, token }));
 }
 
 /// The text of the document.

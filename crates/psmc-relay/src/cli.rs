@@ -11,7 +11,7 @@ use psmc_toml::rate_text;
 
 use crate::config::Config;
 use crate::relay;
-use crate::status::{Session, Status, Tunnel, TunnelPackets, TunnelWay, Way};
+use crate::status::{Session, Shed, Status, Tunnel, TunnelPackets, TunnelWay, Way};
 
 /// The PSMC relay: forwards datagrams and control connections, and can read neither.
 #[derive(Debug, Parser)]
@@ -49,6 +49,7 @@ fn describe(status: &Status) -> String {
         ("too long", refused.too_long),
         ("in full queues", refused.queue_full),
         ("to keep queues short", refused.dropped.iter().sum()),
+        ("for whom they go to", refused.shed),
     ];
     let refused: Vec<String> = all_refused
         .into_iter()
@@ -89,6 +90,7 @@ fn describe(status: &Status) -> String {
     for session in &status.sessions {
         text.push_str(&session_text(session));
     }
+    status.shedding.sites.iter().for_each(|shed| text.push_str(&shed_text(shed)));
     if !status.tunnels.is_empty() {
         text.push_str(&tunnels_text(&status.tunnels, &status.tunnel_packets));
     }
@@ -148,6 +150,23 @@ fn session_text(session: &Session) -> String {
         way_text(&session.to_far),
         way_text(&session.to_near),
     )
+}
+
+fn shed_text(shed: &Shed) -> String {
+    let mut text = format!("dropped for {}, for {:.1} s unless it asks again\n", shed.site, shed.lasts_s);
+    for rule in &shed.rules {
+        let limit = rule.limit_bytes_per_s.map(|bytes| bytes.saturating_mul(8));
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "  {}: {}, {} bytes came, {} dropped",
+            rule.what,
+            rate(limit),
+            rule.offered_bytes,
+            rule.dropped_bytes
+        );
+    }
+    text
 }
 
 fn way_text(way: &Way) -> String {

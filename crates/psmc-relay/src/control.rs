@@ -3,6 +3,7 @@
 mod connection;
 pub(crate) mod hub;
 mod served;
+mod shedding;
 mod streams;
 mod tunnels;
 

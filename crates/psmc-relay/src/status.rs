@@ -2,6 +2,7 @@
 
 mod metrics;
 mod observer;
+mod shedding;
 
 use std::path::Path;
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use metrics::METRICS;
 pub(crate) use observer::Observer;
+pub use shedding::{Shed, ShedCounts, ShedRule, Shedding};
 
 impl Report for Status {
     const PROGRAM: &'static str = "psmc-relay";
@@ -25,7 +27,7 @@ pub fn ask(path: &Path) -> Result<Status, ClientError> {
 }
 
 /// Everything there is to know.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// The version of this format.
     pub version: u32,
@@ -56,6 +58,8 @@ pub struct Status {
     pub tunnels: Vec<Tunnel>,
     /// What went no further between their ends, and what was said about that.
     pub tunnel_packets: TunnelPackets,
+    /// What is dropped for those to whom it goes.
+    pub shedding: Shedding,
     /// Handshakes that succeeded.
     pub control_accepted: u64,
     /// Dialers whose key is not allowed.
@@ -157,6 +161,8 @@ pub struct Refused {
     pub queue_full: u64,
     /// It would have made its queue too long, by drop precedence.
     pub dropped: [u64; 3],
+    /// Whoever it goes to has asked that it be dropped.
+    pub shed: u64,
 }
 
 /// A plain tunnel.
@@ -208,6 +214,8 @@ pub struct TunnelPackets {
     pub too_big: u64,
     /// There was no room for them among all that waits.
     pub queue_full: u64,
+    /// The owner of the end to which they go has asked that they be dropped.
+    pub shed: u64,
     /// Packets that were cut for a narrower way; they went on.
     pub cut: u64,
     /// ICMP errors that were sent to inner hosts.

@@ -105,8 +105,39 @@ pub struct Upstream {
 pub enum Means {
     /// An agent on a Linux router.
     Agent(Agent),
+    /// A relay.
+    Relay(Relay),
+    /// A peer of the site of this machine.
+    Site(Site),
     /// A BGP daemon, whose peers take rules of Flowspec.
     Bgp(Bgp),
+}
+
+/// A relay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relay {
+    /// Where and who it is.
+    pub agent: Agent,
+    /// Classes that come in sessions, within which it does not see.
+    pub datagrams: Vec<Datagrams>,
+}
+
+/// A class that comes in sessions to this site: all datagrams of one drop precedence, or of all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Datagrams {
+    /// What it is called.
+    pub class: Name,
+    /// The drop precedence, if it is one.
+    pub precedence: Option<u8>,
+}
+
+/// A peer of the site of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// What it is called there.
+    pub peer: Name,
+    /// The control socket of the site's daemon.
+    pub socket: PathBuf,
 }
 
 /// An agent on a router.
@@ -231,10 +262,24 @@ impl Display for Summary<'_> {
     }
 }
 
+impl Display for Datagrams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.precedence {
+            None => self.class.fmt(f),
+            Some(precedence) => write!(f, "{}/{precedence}", self.class),
+        }
+    }
+}
+
 impl Display for Means {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Agent(agent) => write!(f, "psmc-shed at {}, {}", agent.address, agent.public_key),
+            Self::Relay(relay) => {
+                write!(f, "the relay at {}, {}", relay.agent.address, relay.agent.public_key)?;
+                relay.datagrams.iter().try_for_each(|hidden| write!(f, ", datagrams for {hidden}"))
+            }
+            Self::Site(site) => write!(f, "{}, a peer of the site at {}", site.peer, site.socket.display()),
             Self::Bgp(bgp) => {
                 match &bgp.daemon {
                     BgpDaemon::GoBgp(address) => write!(f, "GoBGP at {address}")?,
@@ -316,9 +361,12 @@ mod tests {
              {ACCEPT}protocol = \"tcp\"\nports = \"80-90\"\nsource = \"198.51.100.0/24\"\n{}\
              [[upstream]]\nname = \"bgp\"\nkind = \"gobgp\"\naddress = \"127.0.0.1:50051\"\nmax_rules = 3\nttl = 300\n\
              [[upstream]]\nname = \"exa\"\nkind = \"exabgp\"\npipe = \"/run/exabgp/exabgp.in\"\n\
+             [[upstream]]\nname = \"fra1\"\nkind = \"relay\"\naddress = \"192.0.2.5:5115\"\npublic_key = \"{}\"\ndatagrams = [\"web/2\"]\n\
+             [[upstream]]\nname = \"van\"\nkind = \"site\"\npeer = \"van\"\nsocket = \"/run/psmc/hq.sock\"\n\
              [router]\nlisten = \"192.0.2.7:99\"\ninterfaces = [\"eth1\"]\nwhen = \"congested\"\n\
              {}max_rules = 20\nmax_lifetime = 30\n",
             upstream() + "local = \"192.0.2.9\"\n",
+            key(3),
             server(2, "198.51.100.0/24"),
         );
         let config = parse(&text).unwrap();
@@ -328,6 +376,9 @@ mod tests {
             "e1: psmc-shed at 192.0.2.1:5118",
             "bgp: GoBGP at 127.0.0.1:50051, 3 rules at most, 300 s each",
             "exa: ExaBGP by /run/exabgp/exabgp.in, 10 rules",
+            "fra1: the relay at 192.0.2.5:5115",
+            "datagrams for web/2",
+            "van: van, a peer of the site at /run/psmc/hq.sock",
             "while its lines are congested",
             "through eth1",
             "s2 may have 20 rules for 198.51.100.0/24, of 30 s",
@@ -364,6 +415,13 @@ mod tests {
         assert_eq!(complaints(&when), ["`when = \"congested\"` needs `interfaces`"]);
         let kind = format!("{SHED}{ACCEPT}[[upstream]]\nname = \"x\"\nkind = \"gobgp\"\npipe = \"/x\"\n");
         assert_eq!(complaints(&kind).len(), 1, "{:?}", complaints(&kind));
+        let hidden = |list: &str| {
+            let of_relay = upstream().replace("nft", "relay") + &format!("datagrams = [{list}]\n");
+            complaints(&format!("{SHED}{ACCEPT}{of_relay}"))
+        };
+        assert_eq!(hidden("\"wbe\""), ["there is no class wbe"]);
+        assert_eq!(hidden("\"web\", \"web/1\""), ["web is named twice"]);
+        assert!(hidden("\"web/4\"")[0].contains("drop precedence"), "{:?}", hidden("\"web/4\""));
         let bad = "protocol = \"tpc\"\nports = \"9-8\"\n";
         assert_eq!(complaints(&format!("{SHED}{ACCEPT}{bad}{}", upstream())).len(), 2);
     }

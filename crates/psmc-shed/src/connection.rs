@@ -1,9 +1,14 @@
-//! Connections between servers and routers: [`carry`] is either end of one, [`keep`] the server's, which dials and dials again.
+//! Connections between servers and routers: [`carry`] is either end of one, [`keep`] the server's, which dials and dials again. Relays
+//! and sites have messages of their own, which [`keep`] hides.
 //!
 //! Everything is bounded: [`QUEUE`] messages wait in either direction, none is longer than
 //! [`MAX_MESSAGE`](psmc_wire::control::MAX_MESSAGE) bytes, and who sends faster than [`Pace`] allows is read more slowly.
 
+mod relay;
+mod site;
+
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use psmc_net::framing::{FramingError, MessageReader, Pace, close, write_message};
@@ -13,10 +18,13 @@ use psmc_net::tls::{Dialer, Identity, TlsError};
 use psmc_service::clock::Backoff;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, split};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsStream;
 
 use crate::message::{ALPN, Message};
+use crate::server::rules::Translator;
 
 /// Messages that wait in a queue at most: each replaces those before it, and one that finds no room is made anew soon.
 pub const QUEUE: usize = 16;
@@ -50,6 +58,15 @@ pub enum ConnectionError {
     /// Nothing came for six seconds.
     #[error("timed out")]
     Silent,
+    /// The relay refuses.
+    #[error("the relay refuses: {0}")]
+    Refused(String),
+    /// It is of a version that drops nothing for others.
+    #[error("the relay cannot drop anything for others: upgrade it")]
+    NotAble,
+    /// The site's daemon says no, or is not there.
+    #[error("cannot ask psmcd")]
+    Site(#[from] psmc_api::ClientError),
     /// This side has nothing to say any more.
     #[error("closed here")]
     Closed,
@@ -115,7 +132,27 @@ async fn read<S: AsyncRead>(mut stream: ReadHalf<S>, incoming: &mpsc::Sender<Mes
     }
 }
 
-/// A router to be dialled.
+/// Who drops what a server does not accept, and is told so over a connection.
+#[derive(Clone, Debug)]
+pub enum Upstream {
+    /// An agent on a router.
+    Router(Target),
+    /// A relay, to which this server is a site of that name.
+    Relay(Target, String, Translator),
+    /// A peer of the site of this machine, which its daemon asks.
+    Site(Site, Translator),
+}
+
+/// A peer of the site of this machine.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// The control socket of the site's daemon.
+    pub socket: PathBuf,
+    /// What the peer is called there.
+    pub peer: String,
+}
+
+/// A router or relay to be dialled.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Where it takes servers.
@@ -137,18 +174,18 @@ pub enum Event {
     Down(String),
 }
 
-/// Dials a router, and dials it again when the connection breaks, until nobody takes what `event` makes of what happens any
+/// Dials an upstream, and dials it again when the connection breaks, until nobody takes what `event` makes of what happens any
 /// more.
 pub async fn keep<E: Send>(
     identity: Identity,
-    target: Target,
+    upstream: Upstream,
     events: mpsc::Sender<E>,
     event: impl Fn(Event) -> E,
 ) {
     let mut pause = Backoff::new(FIRST_PAUSE, LAST_PAUSE);
     loop {
-        let error = match timeout(CONNECT_TIMEOUT, connect(&identity, &target)).await {
-            Ok(Ok(stream)) => {
+        let error = match timeout(CONNECT_TIMEOUT, connect(&identity, &upstream)).await {
+            Ok(Ok(link)) => {
                 let (sender, mut outgoing) = mpsc::channel(QUEUE);
                 if events.send(event(Event::Up(sender))).await.is_err() {
                     return;
@@ -164,7 +201,7 @@ pub async fn keep<E: Send>(
                     }
                 };
                 let error = tokio::select! {
-                    error = carry(stream, &mut outgoing, &incoming) => error,
+                    error = link.carry(&mut outgoing, &incoming) => error,
                     () = pass_on => return,
                 };
                 if has_answered {
@@ -182,13 +219,51 @@ pub async fn keep<E: Send>(
     }
 }
 
-async fn connect(
+/// A connection to an upstream.
+enum Link<'u> {
+    Router(Stream),
+    Relay(Stream, &'u str, &'u Translator),
+    Site(psmc_api::Client, &'u Site, &'u Translator),
+}
+
+type Stream = TlsStream<TcpStream>;
+
+async fn connect<'u>(identity: &Identity, upstream: &'u Upstream) -> Result<Link<'u>, ConnectionError> {
+    Ok(match upstream {
+        Upstream::Router(target) => Link::Router(dial(identity, target, ALPN).await?),
+        Upstream::Relay(target, name, translator) => {
+            Link::Relay(dial(identity, target, psmc_wire::relay::ALPN).await?, name, translator)
+        }
+        Upstream::Site(site, translator) => Link::Site(site::connect(site).await?, site, translator),
+    })
+}
+
+async fn dial(
     identity: &Identity,
     target: &Target,
-) -> Result<impl AsyncRead + AsyncWrite + Unpin + use<>, ConnectionError> {
+    protocol: &'static [u8],
+) -> Result<Stream, ConnectionError> {
     let stream = connect_tcp(None, target.local, target.address, CONNECT_TIMEOUT).await?;
-    let dialer = Dialer::for_protocol(identity, target.public_key, ALPN);
+    let dialer = Dialer::for_protocol(identity, target.public_key, protocol);
     Ok(dialer.connect(stream).await?.stream)
+}
+
+impl Link<'_> {
+    async fn carry(
+        self,
+        outgoing: &mut mpsc::Receiver<Message>,
+        incoming: &mpsc::Sender<Message>,
+    ) -> ConnectionError {
+        match self {
+            Self::Router(stream) => carry(stream, outgoing, incoming).await,
+            Self::Relay(stream, name, translator) => {
+                relay::carry(stream, name, translator, outgoing, incoming).await
+            }
+            Self::Site(client, site, translator) => {
+                site::carry(client, site, translator, outgoing, incoming).await
+            }
+        }
+    }
 }
 
 #[cfg(test)]

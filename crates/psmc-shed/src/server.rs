@@ -4,18 +4,19 @@
 //! |---|---|
 //! | [`engine`] | what is wanted of which router, without clock and I/O |
 //! | [`flowspec`] | which rules a BGP daemon is worth telling, without clock and I/O |
+//! | [`rules`] | rules as relays and sites have them |
 //! | [`sources`] | from where it is known what is accepted |
 //! | [`bgp`] | GoBGP and ExaBGP |
 
 pub mod bgp;
 pub mod engine;
 pub mod flowspec;
+pub mod rules;
 pub mod sources;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use psmc_net::nft::NftError;
 use psmc_net::tls::Identity;
 use psmc_service::clock::since_1970;
 use psmc_toml::Name;
@@ -23,8 +24,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::config::{Basis, Means, Server as Config};
-use crate::connection::{Event, Target, keep};
+use crate::config::{Agent, Basis, Means, Server as Config};
+use crate::connection::{self, Event, Target, Upstream as Link, keep};
 use crate::message::Message;
 use crate::router::INTERVAL;
 use crate::router::register::{Register, ServerId};
@@ -33,6 +34,7 @@ use crate::status::ServerStatus;
 use bgp::{Announcer, Told};
 use engine::{Engine, Upstream};
 use flowspec::Chooser;
+use rules::Translator;
 use sources::News;
 
 /// What waits to be done: more, and routers are read more slowly.
@@ -79,12 +81,19 @@ impl Server {
         let (mut announcers, mut announcing) = (BTreeMap::new(), Vec::new());
         for (number, upstream) in config.upstreams.iter().enumerate() {
             let id = Upstream(number);
+            let event = move |event| Input::Agent(id, event);
+            let mut keep = |link| tasks.spawn(keep(identity.clone(), link, inputs.clone(), event));
             match &upstream.by {
                 Means::Agent(agent) => {
-                    let target =
-                        Target { address: agent.address, public_key: agent.public_key, local: agent.local };
-                    let event = move |event| Input::Agent(id, event);
-                    tasks.spawn(keep(identity.clone(), target, inputs.clone(), event));
+                    keep(Link::Router(target(agent)));
+                }
+                Means::Relay(relay) => {
+                    let translator = Translator::new(&config.accepts, &relay.datagrams);
+                    keep(Link::Relay(target(&relay.agent), name.to_string(), translator));
+                }
+                Means::Site(site) => {
+                    let link = connection::Site { socket: site.socket.clone(), peer: site.peer.to_string() };
+                    keep(Link::Site(link, Translator::new(&config.accepts, &[])));
                 }
                 Means::Bgp(bgp) => {
                     let state = bgp::state_file(&config.state_file, &upstream.name);
@@ -199,7 +208,7 @@ impl Server {
         let work = spawn_blocking(move || {
             let mut counts = table.counts();
             // Somebody may have removed it.
-            if is_due || matches!(counts, Err(TableError::Nft(NftError::Refused(_)))) {
+            if is_due || matches!(counts, Err(TableError::Gone)) {
                 let renewed = count_classes(&mut table, &config);
                 let renewed =
                     renewed.or_else(|_| table.restore().and_then(|()| count_classes(&mut table, &config)));
@@ -236,6 +245,10 @@ impl Server {
         self.chooser.add_to(&mut status);
         status
     }
+}
+
+fn target(agent: &Agent) -> Target {
+    Target { address: agent.address, public_key: agent.public_key, local: agent.local }
 }
 
 /// A table that counts what arrives of each class.

@@ -16,6 +16,7 @@ use crate::fields::{self, Malformed, Reader};
 use crate::hop::Hop;
 use crate::ids::{Incarnation, KeyBytes, Label, PathId};
 use crate::probe::ProbeTokens;
+use crate::shed::{Answer, Ask};
 
 /// The version of the protocol that this crate speaks.
 pub const VERSION: u16 = 1;
@@ -25,7 +26,7 @@ pub const LENGTH_LEN: usize = 4;
 
 /// The longest message, type and body, in bytes; a longer one ends the connection before it is read.
 ///
-/// [`Counts`] of all paths is nearly as long, and no other message of this version exceeds 2700 bytes.
+/// [`Counts`] of all paths is nearly as long, [`Answer`] has 4400 bytes at most, and no other message of this version exceeds 2700.
 pub const MAX_MESSAGE: usize = 16 * 1024;
 
 const HELLO: u8 = 1;
@@ -39,6 +40,8 @@ const PROBE: u8 = 8;
 const COUNTS_WANTED: u8 = 9;
 const COUNTS: u8 = 10;
 const DROPS: u8 = 11;
+const SHED: u8 = 12;
+const SHEDDING: u8 = 13;
 
 /// The first message of either side.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +72,9 @@ impl Capabilities {
 
     /// Byte streams, in which the sender ends TCP connections, and lets its peer do so.
     pub const STREAMS: Self = Self(2);
+
+    /// Rules by which the sender drops what the peer cannot take of its own traffic.
+    pub const SHED: Self = Self(4);
 
     /// These and `others`.
     #[must_use]
@@ -255,6 +261,10 @@ pub enum Message {
     Counts(Counts),
     /// What the sender could not carry on of what the receiver has sent.
     Drops(Drops),
+    /// The sender wants some of what goes to it dropped where it enters. Only for peers with [`Capabilities::SHED`].
+    Shed(Ask),
+    /// What became of that.
+    Shedding(Answer),
     /// The sender ends the connection.
     Close(CloseReason),
     /// A type that a later version may have defined: to be passed over.
@@ -281,6 +291,8 @@ impl Message {
             COUNTS_WANTED => Ok(Self::CountsWanted(reader.u32()?)),
             COUNTS => Counts::decode(&mut reader).map(Self::Counts),
             DROPS => Drops::decode(&mut reader).map(Self::Drops),
+            SHED => Ask::decode(&mut reader).map(Self::Shed),
+            SHEDDING => Answer::decode(&mut reader).map(Self::Shedding),
             CLOSE => Ok(Self::Close(CloseReason::from_code(reader.u16()?))),
             unknown => Ok(Self::Unknown(unknown)),
         }
@@ -315,6 +327,14 @@ impl Message {
             Self::Drops(drops) => {
                 out.push(DROPS);
                 drops.encode(out);
+            }
+            Self::Shed(ask) => {
+                out.push(SHED);
+                ask.encode(out);
+            }
+            Self::Shedding(answer) => {
+                out.push(SHEDDING);
+                answer.encode(out);
             }
             Self::Close(reason) => {
                 out.push(CLOSE);
@@ -506,8 +526,9 @@ mod tests {
             Message::Probe(Probe { step, tokens: ProbeTokens { question, answer } })
         });
         let wanted = any::<u32>().prop_map(Message::CountsWanted);
-        let unknown = (DROPS + 1..).prop_map(Message::Unknown);
-        prop_oneof![hello, info, close, limits, via, about, seen(), probe, wanted, counts(), drops(), unknown]
+        let unknown = (SHEDDING + 1..).prop_map(Message::Unknown);
+        let of_today = prop_oneof![hello, info, close, limits, via, about, seen(), probe, wanted];
+        prop_oneof![of_today, counts(), drops(), shed(), unknown]
     }
 
     /// Some paths, seen from addresses of either version.
@@ -539,6 +560,13 @@ mod tests {
             },
         );
         proptest::collection::vec(of, 0..=16).prop_map(|of| Message::Drops(Drops { of }))
+    }
+
+    fn shed() -> impl Strategy<Value = Message> {
+        prop_oneof![
+            crate::shed::tests::ask().prop_map(Message::Shed),
+            crate::shed::tests::answer().prop_map(Message::Shedding)
+        ]
     }
 
     fn counts() -> impl Strategy<Value = Message> {

@@ -1,10 +1,8 @@
 //! What a site could not carry on of what its peer has sent it. Section 2.14 of the protocol.
 
-use std::net::IpAddr;
-
 use ipnet::IpNet;
 
-use crate::fields::{Malformed, Reader};
+use crate::fields::{self, Malformed, Reader};
 
 /// Aggregates in one message at most.
 pub const MAX_AGGREGATES: usize = 16;
@@ -96,8 +94,8 @@ impl DropsOf {
         let family = reader.u8()?;
         Ok(Self {
             kind,
-            sources: prefix(family, reader)?,
-            destinations: prefix(family, reader)?,
+            sources: reader.prefix(family)?,
+            destinations: reader.prefix(family)?,
             delivered: reader.u64()?,
             dropped: reader.u64()?,
             held_back: reader.u64()?,
@@ -107,29 +105,13 @@ impl DropsOf {
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(self.kind.code());
         out.push(if self.sources.addr().is_ipv4() { 4 } else { 6 });
-        for prefix in [self.sources.trunc(), self.destinations.trunc()] {
-            out.push(prefix.prefix_len());
-            match prefix.addr() {
-                IpAddr::V4(address) => out.extend(address.octets()),
-                IpAddr::V6(address) => out.extend(address.octets()),
-            }
+        for prefix in [self.sources, self.destinations] {
+            fields::prefix(prefix, out);
         }
         for bytes in [self.delivered, self.dropped, self.held_back] {
             out.extend(bytes.to_be_bytes());
         }
     }
-}
-
-/// A prefix length and an address, of whose bits those behind the prefix are zero: so each prefix has one spelling.
-fn prefix(family: u8, reader: &mut Reader<'_>) -> Result<IpNet, Malformed> {
-    let len = reader.u8()?;
-    let address = match family {
-        4 => IpAddr::from(reader.array::<4>()?),
-        6 => IpAddr::from(reader.array::<16>()?),
-        _ => return Err(Malformed::Illegal("address family")),
-    };
-    let prefix = IpNet::new(address, len).map_err(|_| Malformed::Illegal("prefix length"))?;
-    if prefix == prefix.trunc() { Ok(prefix) } else { Err(Malformed::Illegal("prefix")) }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use ipnet::IpNet;
 use thiserror::Error;
 
 use crate::hop::{Hop, HopKey};
@@ -97,6 +98,19 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A prefix of a family: its length and an address, of whose bits those behind the prefix are zero, so that each has one
+    /// spelling.
+    pub(crate) fn prefix(&mut self, family: u8) -> Result<IpNet, Malformed> {
+        let len = self.u8()?;
+        let address = match family {
+            4 => IpAddr::from(self.array::<4>()?),
+            6 => IpAddr::from(self.array::<16>()?),
+            _ => return Err(Malformed::Illegal("address family")),
+        };
+        let prefix = IpNet::new(address, len).map_err(|_| Malformed::Illegal("prefix length"))?;
+        if prefix == prefix.trunc() { Ok(prefix) } else { Err(Malformed::Illegal("prefix")) }
+    }
+
     /// The label and the key of a hop.
     pub(crate) fn hop(&mut self) -> Result<Hop, Malformed> {
         Ok(Hop { label: Label(self.u32()?), key: HopKey(self.array()?) })
@@ -123,6 +137,16 @@ pub(crate) fn address(address: SocketAddr, out: &mut Vec<u8>) {
         }
     }
     out.extend(address.port().to_be_bytes());
+}
+
+/// Appends the length of a prefix and its address, without bits behind the prefix.
+pub(crate) fn prefix(prefix: IpNet, out: &mut Vec<u8>) {
+    let prefix = prefix.trunc();
+    out.push(prefix.prefix_len());
+    match prefix.addr() {
+        IpAddr::V4(address) => out.extend(address.octets()),
+        IpAddr::V6(address) => out.extend(address.octets()),
+    }
 }
 
 /// Appends a rate in bits per second; none is written as 0.

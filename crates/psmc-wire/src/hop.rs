@@ -4,7 +4,7 @@
 //!  0                   1                   2                   3
 //!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //! +-------+-------+---------------+-------------------------------+
-//! | kind  | form  |     marks     |   hops left   |    reserved   |
+//! | kind  | form  |     marks     |   hops left   |     flags     |
 //! +-------+-------+---------------+-------------------------------+
 //! |                             label                             |
 //! +---------------------------------------------------------------+
@@ -16,6 +16,8 @@
 //! |  the datagram of the session, see [`crate::datagram`] ...     |
 //! ```
 
+mod challenge;
+
 use std::fmt;
 
 use siphasher::sip::SipHasher24;
@@ -23,6 +25,8 @@ use siphasher::sip::SipHasher24;
 use crate::datagram::{DATAGRAM_OVERHEAD, Header, KIND_SESSION, Marks};
 use crate::fields::{Malformed, Reader};
 use crate::ids::{Label, PacketNumber};
+
+pub use challenge::{HOP_CHALLENGE_LEN, HopChallenge, HopResponse};
 
 /// Length in bytes of the header in front of the session's datagram.
 pub const HOP_HEADER_LEN: usize = 20;
@@ -38,6 +42,9 @@ pub const INNER: std::ops::RangeFrom<usize> = HOP_HEADER_LEN..;
 
 /// How many relays a datagram may pass at most: longer chains help nobody, and sessions that lead in a circle end.
 pub const MAX_HOPS: u8 = 8;
+
+/// The flag of a sender that answers challenges.
+const ANSWERS: u8 = 1;
 
 /// The kind and the form of a hop header: its first byte.
 const FIRST_BYTE: u8 = 0x60;
@@ -79,6 +86,8 @@ pub struct HopHeader {
     pub marks: Marks,
     /// How many relays may still come, after the one that reads this.
     pub hops_left: u8,
+    /// Whether its sender answers a [`HopChallenge`]: a site, unless it is an old one.
+    pub answers: bool,
     /// Finds the session at the relay.
     pub label: Label,
     /// The low 32 bits of the hop number.
@@ -105,9 +114,9 @@ impl HopHeader {
             return Err(Malformed::UnknownType(if first == FIRST_BYTE { inner_first } else { first }));
         }
         let marks = Marks::from_byte(reader.u8()?);
-        let [hops_left, _reserved] = reader.array()?;
-        let (label, number) = (Label(reader.u32()?), reader.u32()?);
-        Ok(Self { marks, hops_left, label, number, tag: reader.u64()? })
+        let [hops_left, flags] = reader.array()?;
+        let (answers, label, number) = (flags & ANSWERS != 0, Label(reader.u32()?), reader.u32()?);
+        Ok(Self { marks, hops_left, answers, label, number, tag: reader.u64()? })
     }
 
     /// The low 32 bits of the packet number of the session's datagram, by which that is known all along its path. Of whoever has
@@ -126,14 +135,14 @@ impl HopHeader {
     }
 }
 
-/// Writes a hop header in front of the datagram that stands in `datagram` behind room for it ([`INNER`]).
+/// Writes the hop header of a site in front of the datagram that stands in `datagram` behind room for it ([`INNER`]).
 ///
 /// A sender never uses a number twice with a key.
 ///
 /// # Panics
 /// If `datagram` is shorter than [`HOP_DATAGRAM_MIN`], as no sealed datagram is.
 pub fn write_hop_header(datagram: &mut [u8], to: &Hop, number: PacketNumber, marks: Marks) {
-    write(datagram, to, number, [marks.to_byte(), MAX_HOPS - 1]);
+    write(datagram, to, number, [marks.to_byte(), MAX_HOPS - 1, ANSWERS]);
 }
 
 /// The marks of a datagram that has a hop header.
@@ -151,7 +160,7 @@ pub fn hop_marks(datagram: &[u8]) -> Marks {
 /// If `datagram` is shorter than [`HOP_DATAGRAM_MIN`]: whoever has parsed its header knows that it is not.
 pub fn replace_hop_header(datagram: &mut [u8], to: &Hop, number: PacketNumber) {
     let [marks, hops_left] = [datagram[1], datagram[2]];
-    write(datagram, to, number, [marks, hops_left.saturating_sub(1)]);
+    write(datagram, to, number, [marks, hops_left.saturating_sub(1), 0]);
 }
 
 /// The datagram for a site, without its hop header, whose marks it takes over.
@@ -163,8 +172,8 @@ pub fn strip_hop_header(datagram: &mut [u8]) -> &mut [u8] {
     &mut datagram[INNER]
 }
 
-fn write(datagram: &mut [u8], to: &Hop, number: PacketNumber, [marks, hops_left]: [u8; 2]) {
-    datagram[..4].copy_from_slice(&[FIRST_BYTE, marks, hops_left, 0]);
+fn write(datagram: &mut [u8], to: &Hop, number: PacketNumber, [marks, hops_left, flags]: [u8; 3]) {
+    datagram[..4].copy_from_slice(&[FIRST_BYTE, marks, hops_left, flags]);
     datagram[4..8].copy_from_slice(&to.label.0.to_be_bytes());
     datagram[8..12].copy_from_slice(&number.truncated().to_be_bytes());
     let tag = tag(datagram, number, &to.key).expect("a sealed datagram follows the header");
@@ -208,6 +217,7 @@ mod tests {
             prop_assert_eq!(header.label, hop().label);
             prop_assert_eq!(header.marks, Marks { drop_precedence: 2, ..Marks::default() });
             prop_assert_eq!(header.number, PacketNumber(number).truncated());
+            prop_assert!(header.answers);
             prop_assert!(header.is_authentic(&datagram, PacketNumber(number), &hop().key));
         }
 
@@ -262,8 +272,8 @@ mod tests {
         let header = HopHeader::parse(&sent).unwrap();
         assert!(header.is_authentic(&sent, PacketNumber(77), &next.key));
         assert_eq!(
-            (header.label, header.marks.drop_precedence, header.hops_left),
-            (Label(9), 2, MAX_HOPS - 2)
+            (header.label, header.marks.drop_precedence, header.hops_left, header.answers),
+            (Label(9), 2, MAX_HOPS - 2, false)
         );
         assert_eq!(sent[INNER], inner);
         let bare = strip_hop_header(&mut sent);

@@ -17,6 +17,7 @@ pub mod ids;
 pub mod ip;
 pub mod probe;
 pub mod relay;
+pub mod shed;
 
 pub use buf::{BufPool, HEADROOM, PacketBuf};
 pub use fields::Malformed;

@@ -16,6 +16,7 @@ pub use grant::{Grant, SIGNATURE_LEN, SIGNED_GRANT_LEN, SignedGrant};
 use crate::counts::LaneCounts;
 use crate::hop::Hop;
 use crate::ids::KeyBytes;
+use crate::shed::{Answer, Ask};
 
 /// What both sides name in the handshake (ALPN, RFC 7301).
 pub const ALPN: &[u8] = b"psmc-relay/1";
@@ -75,16 +76,21 @@ pub struct Abilities {
     pub counts: bool,
     /// Grants can be taken back from it ([`Message::Revoke`]).
     pub revokes: bool,
+    /// It drops what the owner of a destination cannot take ([`Message::Shed`]).
+    pub sheds: bool,
 }
 
 impl Abilities {
     fn from_bits(bits: u32) -> Self {
-        Self { counts: bits & abilities::COUNT != 0, revokes: bits & abilities::REVOKE != 0 }
+        let has = |bit| bits & bit != 0;
+        Self { counts: has(abilities::COUNT), revokes: has(abilities::REVOKE), sheds: has(abilities::SHED) }
     }
 
     fn bits(self) -> u32 {
         let bit = |is_able, bit| if is_able { bit } else { 0 };
-        bit(self.counts, abilities::COUNT) | bit(self.revokes, abilities::REVOKE)
+        bit(self.counts, abilities::COUNT)
+            | bit(self.revokes, abilities::REVOKE)
+            | bit(self.sheds, abilities::SHED)
     }
 }
 
@@ -259,6 +265,10 @@ pub enum Message {
     Count(RequestId, SessionId),
     /// Relay: that.
     Counted(Counted),
+    /// Site: what it wants dropped of its own traffic. Only for relays that have [the ability](Abilities::sheds).
+    Shed(Ask),
+    /// Relay: what became of that.
+    Shedding(Answer),
     /// A type that a later version may have defined: to be passed over.
     Unknown(u8),
 }
@@ -282,11 +292,14 @@ const RESERVE_TUNNEL: u8 = 16;
 const COUNT: u8 = 17;
 const COUNTED: u8 = 18;
 const REVOKE: u8 = 19;
+const SHED: u8 = 20;
+const SHEDDING: u8 = 21;
 
 /// The bit that stands for each ability.
 mod abilities {
     pub(super) const COUNT: u32 = 1;
     pub(super) const REVOKE: u32 = 2;
+    pub(super) const SHED: u32 = 4;
 }
 
 /// The type that stands for each kind of destination.

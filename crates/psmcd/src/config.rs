@@ -27,6 +27,7 @@ pub use grants::grant_text;
 pub(crate) use grants::{read_grant, read_grants};
 use include::files_of;
 pub use ipfix::Ipfix;
+pub(crate) use model::FIRST_FLOW;
 pub use model::{
     Class, Config, Internet, Invitation, PathCongestion, PathSettings, Paths, Peer, Relay, Site, Sla,
     Treatment, TunnelEnd, Web,

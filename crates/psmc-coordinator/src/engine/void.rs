@@ -9,6 +9,7 @@ use psmc_wire::ids::KeyBytes;
 
 use super::Engine;
 use crate::config::Config;
+use crate::store::Granted;
 
 /// How long a grant may be good that was given by a configuration, in seconds: until the end of the routes that it is for, and for
 /// a gateway as long again.
@@ -33,14 +34,32 @@ impl Engine {
         void.retain(|_, until| *until == 0 || *until >= now);
         void.iter_mut().filter(|(site, _)| have.contains(site)).for_each(|(_, until)| *until = 0);
         void.extend(had.difference(&have).map(|&site| (site, now.saturating_add(longest))));
+        let granted = Granted {
+            holders: have.iter().map(text).collect(),
+            longest_s: longest_grant(&self.config),
+            void: void.iter().map(|(site, &until)| (text(site), until)).collect(),
+        };
+        if granted != self.granted {
+            self.batch.granted = Some(granted.clone());
+            self.granted = granted;
+        }
         self.void.send_replace(Arc::new(void));
     }
 
-    /// To be done at the start: relays that were started meanwhile know nothing.
-    pub(super) fn take_back_what_blocked_clients_have(&mut self) {
-        let all = self.config.clients.iter().map(|client| bytes(client.public_key)).collect();
-        self.take_back_from_all_but_holders(&all, longest_grant(&self.config));
+    /// To be done at the start, with what was kept last: relays that were started meanwhile know nothing of clients that are
+    /// blocked, and of whom the file has no more nobody was told if it was changed meanwhile.
+    pub(super) fn take_back_from_before(&mut self, before: Granted) {
+        let key = |text: &String| text.parse().ok().map(bytes);
+        let void = before.void.iter().filter_map(|(site, &until)| Some((key(site)?, until))).collect();
+        self.void.send_replace(Arc::new(void));
+        let clients = self.config.clients.iter().map(|client| bytes(client.public_key));
+        let had = clients.chain(before.holders.iter().filter_map(key)).collect();
+        self.take_back_from_all_but_holders(&had, longest_grant(&self.config).max(before.longest_s));
     }
+}
+
+fn text(KeyBytes(key): &KeyBytes) -> String {
+    PublicKey::from_bytes(*key).to_string()
 }
 
 fn bytes(key: PublicKey) -> KeyBytes {

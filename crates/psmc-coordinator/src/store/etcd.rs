@@ -5,6 +5,7 @@
 //! PREFIX/head               the number of the last write, and of the last event
 //! PREFIX/mitigations/NAME   where the mitigation of a service stands
 //! PREFIX/blocked            clients that misbehave
+//! PREFIX/granted            who may have grants
 //! PREFIX/events/NUMBER      what has happened, several events in one entry
 //! ```
 //!
@@ -29,7 +30,7 @@ use tokio_rustls::rustls::ClientConfig;
 
 use self::client::Client;
 use self::message::{Compare, KeyValue, Range, RangeAnswer, Step, Txn, TxnAnswer, behind};
-use super::{Batch, Contents, Event, MAX_EVENTS, Pending, Store, StoreError};
+use super::{Batch, Contents, Event, Granted, MAX_EVENTS, Pending, Store, StoreError};
 use crate::mitigation::State;
 
 pub use client::{EtcdError, Member};
@@ -103,7 +104,11 @@ impl Etcd {
         let all = Range { key: prefix.clone().into_bytes(), range_end: behind(&prefix), ..Range::default() };
         let mitigations: RangeAnswer = self.ask(term, message::RANGE, &all).await?;
         let one = |name: &str| Step::Range(Range { key: self.key(name), ..Range::default() });
-        let others = Txn { compare: Vec::new(), success: vec![one(HEAD), one(BLOCKED)], failure: Vec::new() };
+        let others = Txn {
+            compare: Vec::new(),
+            success: vec![one(HEAD), one(BLOCKED), one(GRANTED)],
+            failure: Vec::new(),
+        };
         let others: TxnAnswer = self.ask(term, message::TXN, &others).await?;
         if let Some(head) = others.found(0) {
             (term.head, term.head_revision) = (decode(HEAD, head)?, head.mod_revision);
@@ -115,6 +120,9 @@ impl Etcd {
         Ok(Contents {
             mitigations: mitigations.kvs.iter().map(mitigation).collect::<Result<_, _>>()?,
             blocked: others.found(1).map_or_else(|| Ok(Vec::new()), |entry| decode(BLOCKED, entry))?,
+            granted: others
+                .found(2)
+                .map_or_else(|| Ok(Granted::default()), |entry| decode(GRANTED, entry))?,
         })
     }
 
@@ -216,6 +224,9 @@ impl Store for Etcd {
             if let Some(blocked) = &batch.blocked {
                 steps.push(Step::put(self.key(BLOCKED), encode(BLOCKED, blocked)?));
             }
+            if let Some(granted) = &batch.granted {
+                steps.push(Step::put(self.key(GRANTED), encode(GRANTED, granted)?));
+            }
             self.write(term, &steps, &batch.events).await?;
             for part in parts {
                 self.write(term, &self.mitigations(part)?, &[]).await?;
@@ -258,6 +269,7 @@ impl Etcd {
 const LEADER: &str = "leader";
 const HEAD: &str = "head";
 const BLOCKED: &str = "blocked";
+const GRANTED: &str = "granted";
 
 fn encode(name: &str, value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
     serde_json::to_vec(value).map_err(|error| StoreError::Entry(name.to_owned(), error))

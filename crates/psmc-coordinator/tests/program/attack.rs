@@ -11,13 +11,15 @@ use psmc_net::tls::{Dialer, Identity};
 use psmc_routes::{AltRecord, GroupKey};
 use psmc_service::clock::unix_seconds;
 use psmc_signal::{Message, RelayOffer, Role, Stage};
+use psmc_testbed::poll::wait_for;
 use psmc_wire::relay::{
     ALPN, Far, Hello, Message as RelayMessage, Refusal, RequestId, Reserve, SignedGrant, VERSION,
 };
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
-use crate::harness::{Bed, PATIENCE, alert, name, numbers, register};
+use crate::continuity::without;
+use crate::harness::{Bed, Caller, PATIENCE, alert, name, numbers, register};
 use crate::parts::{SERVICE, client_key, group_secret, guard_key, relay_key, service_key};
 
 #[test]
@@ -184,6 +186,18 @@ fn what_is_withdrawn_leaves_dns_relays_and_clients() {
     }
 }
 
+/// The first grant that a client hears of, and the number of its relay, one of two.
+fn grant_of(client: &Caller) -> (SignedGrant, usize) {
+    let routes = client.hear(|message| {
+        let Message::Routes(routes) = message else { return None };
+        routes.record.is_some().then_some(routes)
+    });
+    let grant = SignedGrant::from_bytes(&STANDARD.decode(&routes.grants[0]).unwrap()).unwrap();
+    let of = |number: &usize| grant.grant.relay.0 == *relay_key(*number).public().as_bytes();
+    let number = (0..2).find(of).unwrap();
+    (grant, number)
+}
+
 #[test]
 fn a_client_that_is_blocked_loses_what_it_has_at_relays_and_may_have_it_again() {
     let bed = Bed::new(2, "relays_per_group = 1\n", "");
@@ -192,13 +206,7 @@ fn a_client_that_is_blocked_loses_what_it_has_at_relays_and_may_have_it_again() 
     bed.wait_for_relays(2);
     guard.say(alert("1"));
     register(&guard);
-    let routes = van.hear(|message| {
-        let Message::Routes(routes) = message else { return None };
-        routes.record.is_some().then_some(routes)
-    });
-    let grant = SignedGrant::from_bytes(&STANDARD.decode(&routes.grants[0]).unwrap()).unwrap();
-    let number =
-        (0..2).find(|number| grant.grant.relay.0 == *relay_key(*number).public().as_bytes()).unwrap();
+    let (grant, number) = grant_of(&van);
     let greet = || greet(number, grant.clone());
     bed.block_on(async {
         let (mut stream, mut reader, answer) = greet().await;
@@ -220,6 +228,39 @@ fn a_client_that_is_blocked_loses_what_it_has_at_relays_and_may_have_it_again() 
             assert!(started.elapsed() < PATIENCE, "{}", bed.log());
         }
     });
+}
+
+#[test]
+fn who_is_removed_while_nobody_runs_is_not_forgotten() {
+    let mut bed = Bed::new(2, "relays_per_group = 1\n", "");
+    let guard = bed.dial(Role::Gateway, &guard_key()).up();
+    let van = bed.dial(Role::Client, &client_key("van")).up();
+    bed.wait_for_relays(2);
+    guard.say(alert("1"));
+    register(&guard);
+    let (grant, number) = grant_of(&van);
+    let is_refused = |bed: &Bed| {
+        let (_, _, answer) = bed.block_on(greet(number, grant.clone()));
+        matches!(answer, RelayMessage::Refused(refused) if refused.reason == Refusal::Grant)
+    };
+    assert!(!is_refused(&bed));
+
+    bed.kill_coordinator();
+    bed.change_file(|text| without(&text, "van"));
+    // The second start knows of the client only what the first one has kept, and the relay nothing of the first.
+    for _ in 0..2 {
+        bed.start_coordinator();
+        bed.wait_for_relays(2);
+        let started = Instant::now();
+        while !is_refused(&bed) {
+            assert!(started.elapsed() < PATIENCE, "{}", bed.log());
+        }
+        bed.kill_coordinator();
+        bed.kill_relay(number);
+        bed.start_relay(number);
+        wait_for("the relay", PATIENCE, || bed.relay_answers(number).then_some(()));
+        assert!(!is_refused(&bed));
+    }
 }
 
 /// A connection of the client `van` to a relay, and what that says to it.

@@ -106,8 +106,7 @@ fn clients_are_told_of_routes_that_end_soon_and_of_those_that_have_ended() {
 impl Bed {
     /// Reloads the file, after this was done to it.
     fn reload(&self, change: impl Fn(String) -> String) {
-        let path = self.directory.path().join("co.toml");
-        fs::write(&path, change(fs::read_to_string(&path).unwrap())).unwrap();
+        self.change_file(change);
         self.coordinator.as_ref().unwrap().hang_up();
     }
 
@@ -117,7 +116,7 @@ impl Bed {
 }
 
 /// The file without the `[[relay]]` or `[[client]]` that has this name.
-fn without(text: &str, name: &str) -> String {
+pub(crate) fn without(text: &str, name: &str) -> String {
     let (before, rest) = text.split_once(&format!("name = \"{name}\"\n")).unwrap();
     let before = &before[..before.rfind("[[").unwrap()];
     format!("{before}{}", &rest[rest.find("[[").unwrap()..])

@@ -26,6 +26,9 @@ use psmc_testbed::programs::program;
 /// For what takes no time to speak of, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The network of the relays' addresses.
+const RELAYS: &str = "127.0.1";
+
 /// All of it. `relays` are by number; one that was killed is `None`.
 pub(crate) struct Bed {
     pub(crate) relays: Vec<Option<Running>>,
@@ -46,7 +49,7 @@ impl Bed {
             name: "co1",
             listen: "127.0.0.1:5117",
             store: "sqlite:state.db",
-            relays: "127.0.1",
+            relays: RELAYS,
             dns: "127.0.0.1",
         };
         write(path, "co.toml", &place.file(path, relays, service, more));
@@ -71,6 +74,20 @@ impl Bed {
 
     pub(crate) fn kill_relay(&mut self, number: usize) {
         self.relays[number].take().unwrap().kill();
+    }
+
+    pub(crate) fn start_relay(&mut self, number: usize) {
+        self.relays[number] = Some(start_relay(&self.namespace, self.directory.path(), RELAYS, number));
+    }
+
+    pub(crate) fn relay_answers(&self, number: usize) -> bool {
+        psmc_relay::status::ask(&self.directory.path().join(format!("relay{number}.sock"))).is_ok()
+    }
+
+    /// Does this to the coordinator's file.
+    pub(crate) fn change_file(&self, change: impl Fn(String) -> String) {
+        let path = self.directory.path().join("co.toml");
+        fs::write(&path, change(fs::read_to_string(&path).unwrap())).unwrap();
     }
 
     /// What `psmc-coordinator` says.

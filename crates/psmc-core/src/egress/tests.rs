@@ -64,6 +64,7 @@ pub(super) fn queued(bucket: u16, number: u32, len: usize, capacity: usize, now:
         marked: Default::default(),
         precedence: crate::condition::Precedence::Dp0,
         queued_at: now,
+        turn: 0,
         flow: crate::flows::FlowRef::default(),
     }
 }

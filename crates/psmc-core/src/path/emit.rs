@@ -50,6 +50,15 @@ impl Path {
         {
             return elsewhere;
         }
+        if let Some(response) = self.hop_response.take().and_then(|token| self.first_hop.response(token)) {
+            // Shorter than whatever may follow it.
+            batch.takes(Ecn::NotEct);
+            if let Some(datagram) = batch.reserve(response.len()) {
+                datagram.copy_from_slice(&response);
+                batch.commit(response.len());
+            }
+            return self.address;
+        }
         while self.wants_to_send(now) {
             if let Some(size) = self.next_mtu_probe(now) {
                 // It travels alone, so that nothing else is lost with it, and is not lost for another reason.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use psmc_wire::PacketNumber;
 use psmc_wire::control::PathVia;
 use psmc_wire::datagram::{Marks, set_marks};
-use psmc_wire::hop::{HOP_HEADER_LEN, Hop, write_hop_header};
+use psmc_wire::hop::{HOP_CHALLENGE_LEN, HOP_HEADER_LEN, Hop, HopChallenge, HopResponse, write_hop_header};
 use psmc_wire::ids::KeyBytes;
 
 use super::Path;
@@ -88,6 +88,19 @@ impl FirstHop {
                 write_hop_header(datagram, &relayed.to, relayed.next, marks);
                 relayed.next = relayed.next.next();
             }
+        }
+    }
+
+    /// Whether the relay to which datagrams go has sent this challenge.
+    pub(crate) fn has_sent(&self, challenge: &[u8]) -> bool {
+        matches!(self, Self::Relay(relayed) if HopChallenge::is_authentic(challenge, &relayed.to))
+    }
+
+    /// What answers a challenge of the relay.
+    pub(super) fn response(&self, token: [u8; 8]) -> Option<[u8; HOP_CHALLENGE_LEN]> {
+        match self {
+            Self::Peer | Self::Awaited => None,
+            Self::Relay(relayed) => Some(HopResponse::encode(token, &relayed.to)),
         }
     }
 

@@ -11,7 +11,8 @@
 //!
 //! Data fills what is confirmed and no more, so nothing is lost to the search. The first probe is as large as the
 //! interface allows: a path without a narrow place is known after one round trip. A probe is a datagram of its own
-//! whose loss says nothing about congestion or silence.
+//! whose loss says nothing about congestion or silence. A path that swallows datagrams of the base size, too, is used with
+//! the least that a network may ask for.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -22,6 +23,9 @@ use psmc_wire::frame::AckRanges;
 /// The packets that every network is taken to carry: IPv6's minimum. Less headers that is the `BASE_PLPMTU` of RFC 8899
 /// §5.1.2.
 const BASE_PACKET: u16 = 1280;
+
+/// What a path is used with that swallows packets of that size: so much every host takes (RFC 1122 §3.3.2).
+const LEAST_PACKET: u16 = 576;
 
 /// What most networks carry that are narrower than their interfaces say: Ethernet's 1500 bytes.
 const USUAL_PACKET: u16 = 1500;
@@ -35,8 +39,12 @@ const RAISE_AFTER: Duration = Duration::from_secs(600);
 /// The search is over when confirmed and refuted size differ by no more: less is not worth six more probes.
 const GRAIN: u16 = 8;
 
-/// So many datagrams above the base size, lost in a row while a smaller one arrived, are a black hole.
+/// So many large datagrams, lost in a row while a smaller one arrived, are a black hole.
 const BLACK_HOLE: u32 = 4;
+
+/// So many are one for the base size, which nearly every path carries: it is dearer to doubt it in vain, for the smallest datagrams are
+/// more than twice as many, and what drops by number then drops twice as much.
+const BASE_BLACK_HOLE: u32 = 16;
 
 /// Headers of UDP and IPv4, in bytes.
 const HEADERS_V4: u16 = 28;
@@ -136,6 +144,12 @@ impl PathMtu {
         self.confirmed + self.headers
     }
 
+    /// What the interface would carry, if the path was found to carry less.
+    pub(crate) fn narrower_than(&self) -> Option<u16> {
+        let is_found = self.candidate <= self.confirmed && self.confirmed < self.ceiling;
+        is_found.then_some(self.ceiling + self.headers)
+    }
+
     /// The path may be another one, with headers of other lengths: the search begins anew, from the base.
     pub(crate) fn restart(&mut self, ceiling: u16, headers: u16, now: Instant) {
         // What was given to it may be too large for it even if datagrams had the base size before.
@@ -207,7 +221,7 @@ impl PathMtu {
 
     /// A datagram of the path, sent at `sent_at`, has arrived.
     pub(crate) fn on_arrived(&mut self, bytes: u16, sent_at: Instant) {
-        if bytes > self.base() {
+        if bytes > self.safe() {
             self.holes.large_arrived = self.holes.large_arrived.max(Some(sent_at));
             self.holes.silent = false;
             let lost = &mut self.holes.lost;
@@ -219,7 +233,7 @@ impl PathMtu {
 
     /// A datagram of the path, sent at `sent_at`, is lost.
     pub(crate) fn on_lost(&mut self, bytes: u16, sent_at: Instant) {
-        if bytes > self.base() && Some(sent_at) > self.holes.large_arrived {
+        if bytes > self.safe() && Some(sent_at) > self.holes.large_arrived {
             let (count, _) = self.holes.lost.get_or_insert((0, sent_at));
             *count += 1;
         }
@@ -228,15 +242,16 @@ impl PathMtu {
     /// Draws the conclusion from what has arrived and what is lost.
     pub(crate) fn judge(&mut self, now: Instant) {
         let small = self.holes.small_arrived;
-        if self.holes.lost.is_some_and(|(count, first)| count >= BLACK_HOLE && small >= Some(first)) {
+        let enough = if self.confirmed > self.base() { BLACK_HOLE } else { BASE_BLACK_HOLE };
+        if self.holes.lost.is_some_and(|(count, first)| count >= enough && small >= Some(first)) {
             self.on_black_hole(now);
         }
     }
 
     /// The path has fallen silent; the oldest datagram that is not acknowledged has this many bytes.
     pub(crate) fn on_silence(&mut self, oldest: Option<u16>) {
-        let base = self.base();
-        self.holes.silent |= oldest.is_some_and(|bytes| bytes > base);
+        let safe = self.safe();
+        self.holes.silent |= oldest.is_some_and(|bytes| bytes > safe);
     }
 
     /// The path answers again, and the answer was a small datagram.
@@ -260,11 +275,16 @@ impl PathMtu {
         BASE_PACKET - self.headers
     }
 
+    /// What a black hole lets through: the base size, unless that is no more than what is swallowed.
+    fn safe(&self) -> u16 {
+        if self.confirmed > self.base() { self.base() } else { LEAST_PACKET - self.headers }
+    }
+
     /// The size that was confirmed is not any more; it is the first to be probed. If it was a false alarm, that
     /// has cost a round trip of smaller datagrams.
     fn on_black_hole(&mut self, now: Instant) {
         self.holes = Holes::default();
-        if self.confirmed > self.base() {
+        if self.confirmed > self.safe() {
             (self.candidate, self.tries, self.due) = (self.confirmed, 0, Some(now));
             self.fall_back();
         }
@@ -274,7 +294,7 @@ impl PathMtu {
         // An acknowledgement of what was sent before would confirm what is doubted.
         self.probes.clear();
         self.is_new = false;
-        self.confirmed = self.base();
+        self.confirmed = self.safe();
         self.shrunk = true;
     }
 

@@ -87,6 +87,7 @@ impl Path {
             return None;
         }
         let at_once = self.response.is_some()
+            || self.hop_response.is_some()
             || self.measurements.are_due()
             || !self.carried.is_empty()
             || self.carried_use.is_some()

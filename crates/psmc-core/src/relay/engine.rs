@@ -1,5 +1,6 @@
 //! The engine of one worker of a relay.
 
+mod challenges;
 mod forward;
 
 use std::sync::Arc;
@@ -13,13 +14,15 @@ use psmc_wire::relay::SessionId;
 use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
 
+use self::challenges::Challenges;
 use super::labels::{Entry, Labels};
-use super::limiter::Limiter;
-use super::limiter::Ticket;
 use super::queues::Queues;
 use super::rio::Lane;
 use super::session::{Address, End, Inside, Leg, NANOS_PER_MICRO, Session, Side};
+use super::shedding::Shedding;
 use super::{LaneStatus, Refusals, SessionStatus};
+use crate::limiter::{Limiter, Ticket};
+use crate::shed::Held;
 
 /// Sessions that nobody uses are looked for so often in the time after which they are forgotten.
 const SWEEPS_PER_IDLE: u32 = 4;
@@ -52,6 +55,8 @@ pub struct SessionSpec {
     pub rate: Option<u64>,
     /// Where its far end is, if that is known.
     pub address: Option<Address>,
+    /// Who it is, if that is known.
+    pub far_site: Option<KeyBytes>,
     /// How datagrams leave towards it.
     pub far: Leg,
     /// What the near end's datagrams say within their tunnel, if they come in one.
@@ -106,6 +111,8 @@ pub struct Relay {
     free: Vec<u32>,
     labels: Labels,
     queues: Queues,
+    challenges: Challenges,
+    shedding: Shedding,
     total: Arc<Limiter>,
     rng: Pcg64Mcg,
     idle: u64,
@@ -125,6 +132,8 @@ impl Relay {
             free: (0..config.max_sessions).rev().collect(),
             labels: Labels::new(2 * config.max_sessions as usize, config.worker),
             queues: Queues::new(config.max_waiting),
+            challenges: Challenges::default(),
+            shedding: Shedding::default(),
             total: config.total.clone(),
             rng: Pcg64Mcg::new(u128::from(config.seed)),
             idle,
@@ -149,6 +158,7 @@ impl Relay {
             let label = self.labels.insert(Entry { session: index, from }, || number(random()));
             Hop { label, key: key(random()) }
         });
+        let secret = key(random());
         let id = SessionId(u64::from(number(random())) << 32 | u64::from(near.label.0));
         let now = self.clock(now);
         self.generation = self.generation.wrapping_add(1);
@@ -156,6 +166,7 @@ impl Relay {
             id,
             generation: self.generation,
             ticket: spec.ticket,
+            far_site: spec.far_site,
             reserved_rate: spec.rate,
             used_at: now,
             ends: [
@@ -163,6 +174,8 @@ impl Relay {
                 End::new(far.clone(), spec.far, spec.address),
             ],
             lanes: [Lane::new(spec.rate, now), Lane::new(spec.rate, now)],
+            secret,
+            challenges: 0,
             passages: None,
         };
         if self.sessions.len() <= index as usize {
@@ -232,10 +245,24 @@ impl Relay {
         Ok(SessionCounts { clock_us, to_far, to_near })
     }
 
+    /// Drops for a site, from now on, what these rules say of what goes to it: nothing if there are none. They end by themselves.
+    pub fn set_rules(&mut self, site: KeyBytes, rules: Option<Arc<Held>>) {
+        self.shedding.set(site, rules);
+    }
+
+    /// Whether this is the hop of an end of a session here: who knows its key speaks for that end.
+    #[must_use]
+    pub fn has_hop(&self, hop: &Hop) -> bool {
+        let Some(entry) = self.labels.find(hop.label) else { return false };
+        let session = self.sessions.get(entry.session as usize).and_then(Option::as_deref);
+        session.is_some_and(|session| session.ends[entry.from.index()].hop == *hop)
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) is to be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Instant {
-        let due = self.queues.next_due().map_or(self.next_sweep, |due| due.min(self.next_sweep));
+        let of_queues = self.queues.next_due().unwrap_or(u64::MAX);
+        let due = if self.challenges.is_empty() { of_queues.min(self.next_sweep) } else { 0 };
         self.origin + Duration::from_nanos(due)
     }
 
@@ -246,6 +273,7 @@ impl Relay {
             return;
         }
         self.next_sweep = now + self.idle / u64::from(SWEEPS_PER_IDLE);
+        self.shedding.forget(now);
         let idle = self.idle;
         self.forget_those(now, |session| now.saturating_sub(session.used_at) >= idle);
     }

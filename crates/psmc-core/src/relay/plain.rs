@@ -22,6 +22,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use psmc_wire::ids::KeyBytes;
 use psmc_wire::ip::{
     Fragments, IPV4_HEADER_LEN, Ipv4, Problem, TunnelError, decapsulate, encapsulate, forward,
 };
@@ -31,10 +32,13 @@ use errors::HOST;
 use pair::Pair;
 pub use pair::{PlainCounters, PlainEnd, PlainOuter, PlainPair, PlainStatus, PlainWay};
 
-use crate::relay::limiter::Limiter;
+use crate::classify::classify;
+use crate::limiter::Limiter;
 use crate::relay::queues::{MAX_LEN, Queues, Turn};
 use crate::relay::rio::Lane;
 use crate::relay::session::Side;
+use crate::relay::shedding::Shedding;
+use crate::shed::Held;
 
 /// What all ICMP errors may take, in bits per second: some two hundred of them, as routers bound them (RFC 1812, section
 /// 4.3.2.8). Who sends what fits nowhere gets no traffic of the same size back.
@@ -89,6 +93,7 @@ pub struct PlainTunnels {
     /// The directions of what comes from each end.
     from: BTreeMap<Ipv4Addr, Vec<Direction>>,
     queues: Queues,
+    shedding: Shedding,
     total: Arc<Limiter>,
     errors: Limiter,
     /// For pieces of a packet that is cut.
@@ -108,6 +113,7 @@ impl PlainTunnels {
             order: Vec::new(),
             from: BTreeMap::new(),
             queues: Queues::new(config.max_waiting),
+            shedding: Shedding::default(),
             total: config.total,
             errors: Limiter::new(Some(ERRORS_RATE)),
             piece: Vec::new(),
@@ -157,6 +163,12 @@ impl PlainTunnels {
             return;
         }
         let end = self.pairs[&direction.pair].end(direction.to);
+        if let Some(owner) = end.owner
+            && !self.passes(owner, inner, now)
+        {
+            self.counters.shed += 1;
+            return;
+        }
         let max = end.max_inner(now);
         if end.address.is_none() {
             self.counters.no_end += 1;
@@ -184,6 +196,20 @@ impl PlainTunnels {
             let Some(turn) = self.queues.take_due(now) else { return };
             self.take_turn(turn, now, out);
         }
+    }
+
+    /// Drops for a site, from now on, what these rules say of what goes to the ends of which it is the owner.
+    pub fn set_rules(&mut self, site: KeyBytes, rules: Option<Arc<Held>>) {
+        self.shedding.set(site, rules);
+    }
+
+    /// Whether an inner packet passes to an end of this owner.
+    fn passes(&self, owner: KeyBytes, inner: &[u8], now: u64) -> bool {
+        let Some(held) = self.shedding.of(owner) else { return true };
+        // What no router would understand is dropped further on.
+        let Ok(headers) = classify(inner, [0; 2]) else { return true };
+        let ends = (headers.source, headers.destination);
+        held.passes_packet(ends, headers.protocol, headers.ports.map(|[_, to]| to), inner.len(), now)
     }
 
     fn may_pass(&self, packet: &[u8]) -> bool {

@@ -12,7 +12,7 @@ use psmc_wire::counts::ByColour;
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
-use super::limiter::Limiter;
+use crate::limiter::Limiter;
 use crate::slab::{Fifo, Slab};
 
 /// Drop precedences that are told apart.

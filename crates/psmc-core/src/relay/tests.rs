@@ -2,6 +2,7 @@ mod counts;
 mod queueing;
 mod random;
 mod sessions;
+mod shedding;
 mod tunnels;
 
 use std::sync::Arc;
@@ -9,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use psmc_wire::PacketNumber;
 use psmc_wire::datagram::Marks;
-use psmc_wire::hop::{HOP_HEADER_LEN, Hop, write_hop_header};
+use psmc_wire::hop::{HOP_HEADER_LEN, Hop, HopResponse, write_hop_header};
 use psmc_wire::ids::KeyBytes;
 
 use super::*;
+use crate::shed::Held;
 
 const SITE: KeyBytes = KeyBytes([1; 32]);
 
@@ -64,7 +66,7 @@ impl World {
 
     fn session_to(&mut self, rate: Option<u64>, address: Option<Address>, far: Leg) -> Added {
         let ticket = self.account.take_session().unwrap();
-        self.add(SessionSpec { ticket, rate, address, far, near_inside: None })
+        self.add(SessionSpec { ticket, rate, address, far_site: None, far, near_inside: None })
     }
 
     fn add(&mut self, spec: SessionSpec) -> Added {
@@ -94,6 +96,13 @@ impl World {
         sent
     }
 
+    /// All that is sent because of a datagram of `len` bytes from the other side, the datagram first.
+    fn across(&mut self, other: &mut Sender, len: usize) -> Vec<(Address, Vec<u8>)> {
+        let datagram = other.datagram(len);
+        let at_once = self.send(datagram, other.address).expect("it is handed on at once");
+        std::iter::once(at_once).chain(self.waiting()).collect()
+    }
+
     fn pass(&mut self, time: Duration) {
         self.now += time;
     }
@@ -111,6 +120,11 @@ impl Sender {
     /// Its next datagram, of `len` bytes with hop header.
     fn datagram(&mut self, len: usize) -> Vec<u8> {
         self.marked(len, 0)
+    }
+
+    /// Answers a challenge from there.
+    fn respond(&self, token: [u8; 8], from: Address, world: &mut World) {
+        assert_eq!(world.send(HopResponse::encode(token, &self.hop).to_vec(), from), None);
     }
 
     fn marked(&mut self, len: usize, drop_precedence: u8) -> Vec<u8> {

@@ -48,6 +48,8 @@ impl Extra {
 #[derive(Debug, Default)]
 pub(crate) struct Extras {
     waiting: VecDeque<Extra>,
+    /// Repairs of packets that may not have left, each with the last turn of those.
+    held: VecDeque<(u64, Extra)>,
     dropped: u64,
 }
 
@@ -60,9 +62,39 @@ impl Extras {
         self.waiting.push_back(extra);
     }
 
+    /// Adds a repair that may leave once all have left that have their turn before, or with, this one.
+    pub(crate) fn hold(&mut self, extra: Extra, turn: u64, pool: &mut BufPool) {
+        if self.held.len() >= MAX_WAITING
+            && let Some((_, oldest)) = self.held.pop_front()
+        {
+            self.give_up(oldest, pool);
+        }
+        self.held.push_back((turn, extra));
+    }
+
+    /// Lets repairs wait for a path whose packets have left: those with a turn before `first`, the first that has not.
+    pub(crate) fn release(&mut self, first: impl FnOnce() -> Option<u64>, now: Instant) {
+        if self.held.is_empty() {
+            return;
+        }
+        let first = first().unwrap_or(u64::MAX);
+        while self.waiting.len() < MAX_WAITING
+            && let Some((_, extra)) = self.held.pop_front_if(|(turn, _)| *turn < first)
+        {
+            self.waiting.push_back(Extra { since: now, ..extra });
+        }
+    }
+
+    /// What has not left gets another turn: its repairs would come before it. Their buffers are freed, for paths seldom change.
+    pub(crate) fn forget_held(&mut self) {
+        self.dropped += self.held.len() as u64;
+        self.held.clear();
+    }
+
     /// Changes all that wait.
     pub(crate) fn for_each_packet(&mut self, change: impl FnMut(&mut Queued)) {
-        self.waiting.iter_mut().map(|extra| &mut extra.queued).for_each(change);
+        let held = self.held.iter_mut().map(|(_, extra)| extra);
+        self.waiting.iter_mut().chain(held).map(|extra| &mut extra.queued).for_each(change);
     }
 
     /// How many wait.
@@ -102,6 +134,9 @@ impl Extras {
         while !self.waiting.is_empty() {
             self.drop_first(pool);
         }
+        while let Some((_, extra)) = self.held.pop_front() {
+            self.give_up(extra, pool);
+        }
     }
 
     /// How many have found no path in time.
@@ -111,9 +146,13 @@ impl Extras {
 
     fn drop_first(&mut self, pool: &mut BufPool) {
         if let Some(extra) = self.waiting.pop_front() {
-            self.dropped += 1;
-            pool.put(extra.queued.packet);
+            self.give_up(extra, pool);
         }
+    }
+
+    fn give_up(&mut self, extra: Extra, pool: &mut BufPool) {
+        self.dropped += 1;
+        pool.put(extra.queued.packet);
     }
 }
 

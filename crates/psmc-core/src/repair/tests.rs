@@ -24,6 +24,7 @@ fn queued(bucket: u16, seq: u32, ordered: bool, packet: &[u8], now: Instant) -> 
         marked: Default::default(),
         precedence: crate::condition::Precedence::Dp0,
         queued_at: now,
+        turn: 0,
         flow: crate::flows::FlowRef::default(),
     }
 }

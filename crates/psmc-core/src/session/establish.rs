@@ -51,48 +51,43 @@ impl Session {
     ) -> Result<(), Refusal> {
         let connection = self.control.get_mut(id).ok_or(Refusal::OutOfTurn)?;
         let greeted = !connection.is_waiting();
-        let result = match message {
-            Message::Hello(hello) if !greeted => self.on_hello(id, &hello, shared, now),
+        let result = if let (Message::Hello(hello), false) = (&message, greeted) {
+            self.on_hello(id, hello, shared, now)
+        } else if greeted || matches!(message, Message::Close(_) | Message::Unknown(_)) {
+            self.on_message(id, message, shared, now)
+        } else {
+            Err(Refusal::OutOfTurn)
+        };
+        shared.release_labels(self.control.take_void_labels());
+        result
+    }
+
+    /// A message on a connection that has heard HELLO, or one that needs none.
+    fn on_message(
+        &mut self,
+        id: ConnectionId,
+        message: Message,
+        shared: &mut Shared,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        match message {
             Message::Hello(_) => {
                 self.refuse((id, CloseReason::Protocol), shared);
-                Err(Refusal::OutOfTurn)
+                return Err(Refusal::OutOfTurn);
             }
-            Message::PathInfo(info) if greeted => self.on_path_info(info),
-            Message::Limits(limits) if greeted => {
-                self.udp_limit.set_peers(limits.udp_rate);
-                Ok(())
-            }
-            Message::PathVia(via) if greeted => self.on_path_via(via, shared, now),
-            Message::About(about) if greeted => {
-                self.on_about(&about);
-                Ok(())
-            }
-            Message::Seen(seen) if greeted => {
-                self.on_seen(seen);
-                Ok(())
-            }
-            Message::Drops(drops) if greeted => {
-                self.on_drops(&drops, now);
-                Ok(())
-            }
-            Message::CountsWanted(request) if greeted => self.on_counts_wanted(id, request, shared, now),
-            Message::Counts(counts) if greeted => self.on_counts(counts, shared),
-            Message::Probe(probe) if greeted => {
-                // A hidden site heeds nothing that does not come through its relays.
-                if !shared.hidden {
-                    shared.probes.on_message(self.peer, probe, now);
-                }
-                Ok(())
-            }
-            Message::PathInfo(_)
-            | Message::Limits(_)
-            | Message::PathVia(_)
-            | Message::About(_)
-            | Message::Seen(_)
-            | Message::CountsWanted(_)
-            | Message::Counts(_)
-            | Message::Drops(_)
-            | Message::Probe(_) => Err(Refusal::OutOfTurn),
+            Message::PathInfo(info) => return self.on_path_info(info),
+            Message::PathVia(via) => return self.on_path_via(via, shared, now),
+            Message::CountsWanted(request) => return self.on_counts_wanted(id, request, shared, now),
+            Message::Counts(counts) => return self.on_counts(counts, shared),
+            Message::Limits(limits) => self.udp_limit.set_peers(limits.udp_rate),
+            Message::About(about) => self.on_about(&about),
+            Message::Seen(seen) => self.on_seen(seen),
+            Message::Drops(drops) => self.on_drops(&drops, now),
+            Message::Shed(ask) => self.on_shed(id, &ask, shared, now),
+            Message::Shedding(answer) => self.on_shedding(answer),
+            // A hidden site heeds nothing that does not come through its relays.
+            Message::Probe(_) if shared.hidden => {}
+            Message::Probe(probe) => shared.probes.on_message(self.peer, probe, now),
             Message::Close(reason) => {
                 // With the peer go the connections that it ends.
                 if reason == CloseReason::Shutdown {
@@ -100,12 +95,10 @@ impl Session {
                 }
                 shared.events.push_back(Event::Closed { peer: self.peer, reason });
                 shared.events.push_back(Event::Hangup(id));
-                Ok(())
             }
-            Message::Unknown(_) => Ok(()),
-        };
-        shared.release_labels(self.control.take_void_labels());
-        result
+            Message::Unknown(_) => {}
+        }
+        Ok(())
     }
 
     /// A control connection has ended.
@@ -161,7 +154,7 @@ impl Session {
             aead: shared.aead,
             mtu: shared.mtu,
             name: shared.name.clone(),
-            capabilities: Capabilities::REKEY.with(streams),
+            capabilities: Capabilities::REKEY.with(Capabilities::SHED).with(streams),
         };
         shared.messages.push_back((id, Message::Hello(hello)));
     }
@@ -198,6 +191,7 @@ impl Session {
             (Aead::ChaCha20Poly1305, _) | (_, Aead::ChaCha20Poly1305) => Aead::ChaCha20Poly1305,
         };
         self.peer_takes_streams = heard.capabilities.contains(Capabilities::STREAMS);
+        self.shedding.is_peer_able = heard.capabilities.contains(Capabilities::SHED);
         let is_renewable = heard.capabilities.contains(Capabilities::REKEY);
         let keys = NewKeys { label, peer_label: heard.label, role, aead, source, is_renewable };
         let void = self.keys.install(keys, now);

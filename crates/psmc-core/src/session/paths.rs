@@ -166,6 +166,7 @@ impl Session {
         if self.config.scheduler == SchedulerKind::Redundant {
             return;
         }
+        self.extras.forget_held();
         let mut waiting: Vec<_> = self.paths.iter_mut().flat_map(Path::take_outbox).collect();
         waiting.sort_by_key(|packet| packet.queued_at);
         self.egress.put_back(waiting.into_iter());
@@ -231,7 +232,7 @@ impl Session {
         self.replan();
         let Some(index) = self.path_index(id) else { return };
         if self.paths[index].rank().is_none() {
-            self.egress.put_back(self.paths[index].take_outbox());
+            self.take_back(index);
         }
     }
 
@@ -397,7 +398,8 @@ impl Session {
             }
             path.counters.resent_packets += path.sent.packets() as u64;
             // Of what was sent and what waited, the older goes in front.
-            self.egress.put_back(path.take_outbox());
+            self.take_back(index);
+            let path = &mut self.paths[index];
             self.egress.put_back_sent(path.sent.take_packets());
             // What a suspect has sent may arrive, and tells of it then.
             if path.state() != PathState::Suspect {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use psmc_wire::crypto::TAG_LEN;
 use psmc_wire::datagram::{HEADER_LEN, Header, split_timestamp};
 use psmc_wire::frame::{AckFrame, DataFrame, Frame, Frames, PathStats};
+use psmc_wire::hop::HopChallenge;
 use psmc_wire::ip::Ecn;
 use psmc_wire::ip::transport::{Checksum, ChecksumPlace};
 use psmc_wire::{Bucket, FlowSeq, PacketBuf, PacketNumber, PathId};
@@ -178,6 +179,30 @@ impl Session {
         self.follow_peer(index, (packet_number, bytes), origin, shared.hidden, now);
         self.paths[index].received.on_datagram(arrival, &self.clock, now);
         self.handle_frames(index, Frames::new(frames), sent_at_us, origin, shared, now)
+    }
+
+    /// Answers a challenge of the relay of a path, which asks whether this site is where its datagrams come from: by the next
+    /// datagram of the path, from where it would leave anyway.
+    pub(crate) fn handle_hop_challenge(
+        &mut self,
+        challenge: &HopChallenge,
+        datagram: &[u8],
+        origin: &DatagramOrigin,
+        shared: &Shared,
+    ) -> Result<(), Refusal> {
+        let known = self.paths.find(challenge.path);
+        if !self.may_come_from(known, origin, shared) {
+            return Err(Refusal::Elsewhere);
+        }
+        let path = &mut self.paths[known.ok_or(Refusal::NoSuchPath)?];
+        if !path.first_hop.has_sent(datagram) {
+            return Err(Refusal::Unauthenticated);
+        }
+        if !origin.address().leads_to(path.address) {
+            return Err(Refusal::Elsewhere);
+        }
+        path.hop_response = Some(challenge.token);
+        Ok(())
     }
 
     /// Opens the path of an authentic datagram of which nothing has been heard before; says where it stands.

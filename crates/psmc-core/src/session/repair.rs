@@ -134,7 +134,9 @@ impl Session {
     pub(super) fn close_group(&mut self, shared: &mut Shared, now: Instant) {
         let usable = || self.paths.iter().filter(|path| path.rank().is_some());
         let fits = |body| usable().all(|path| path.fits(body));
-        let (extras, precedence) = (&mut self.extras, shared.conditioners.precedence_of_repairs());
+        // A packet that completes its group has its turn next.
+        let (extras, turn) = (&mut self.extras, self.turns + 1);
+        let precedence = shared.conditioners.precedence_of_repairs();
         let send = |repair: crate::repair::Repair<'_>| {
             let mut packet = shared.pool.take();
             packet.fill(repair.body);
@@ -150,9 +152,11 @@ impl Session {
                 marked: Marked::default(),
                 precedence,
                 queued_at: now,
+                turn: 0,
                 flow: FlowRef::default(),
             };
-            extras.push(Extra { queued, avoid: repair.avoid, demand: None, since: now }, &mut shared.pool);
+            let extra = Extra { queued, avoid: repair.avoid, demand: None, since: now };
+            extras.hold(extra, turn, &mut shared.pool);
         };
         self.coder.close(fits, send);
     }
@@ -160,9 +164,11 @@ impl Session {
     /// Gives extras to paths that have room, each to the one where it arrives first, if it can not to the one to avoid.
     ///
     /// Copies of what one path carries keep their order, however short: the peer takes what it misses for lost once something
-    /// sent later has come by each path, and the packets themselves may still wait in theirs.
+    /// sent later has come by each path, and the packets themselves may still wait in theirs. For the same reason repairs leave after
+    /// the packets that they repair.
     pub(super) fn place_extras(&mut self, shared: &mut Shared, now: Instant) {
         let (mut at, mut waited_for) = (0, Places::default());
+        self.extras.release(|| self.paths.first_turn(), now);
         while let Some(extra) = self.extras.get(at) {
             let (paths, bytes) = (&self.paths, extra.queued.packet.len());
             let original = paths.index_of(extra.avoid).filter(|_| extra.queued.role != Role::Repair);

@@ -327,6 +327,7 @@ fn queued(packet: PacketBuf, lot: Lot, role: Role, now: Instant) -> Queued {
         marked: Marked::default(),
         precedence: Precedence::default(),
         queued_at: now,
+        turn: 0,
         flow: FlowRef::default(),
     }
 }

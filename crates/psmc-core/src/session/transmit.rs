@@ -59,6 +59,10 @@ impl Session {
         shared: &mut Shared,
         now: Instant,
     ) {
+        if !self.shedding.passes(headers, packet.len(), now) {
+            self.counters.shed += 1;
+            return shared.pool.put(packet);
+        }
         let quic = self.quic.contain(headers.bucket, headers.quic, now);
         let responsive = headers.ordered || quic || !headers.is_udp();
         if !responsive && !self.udp_limit.admits(packet.len(), now) {
@@ -91,9 +95,20 @@ impl Session {
         let flow =
             shared.flows.as_mut().map(|flows| flows.on_sent(self.peer, packet.packet(), headers, class, now));
         let flow = flow.unwrap_or_default();
-        let (part, seq, queued_at) = (None, None, now);
-        let queued =
-            Queued { packet, part, bucket, class, seq, ordered, role, marked, precedence, queued_at, flow };
+        let queued = Queued {
+            packet,
+            part: None,
+            bucket,
+            class,
+            seq: None,
+            ordered,
+            role,
+            marked,
+            precedence,
+            queued_at: now,
+            turn: 0,
+            flow,
+        };
         self.egress.push(queued, &mut shared.pool);
         self.note_drops(now);
         self.tell_fates(shared);
@@ -136,11 +151,16 @@ impl Session {
     /// What waits in paths whose datagrams have become smaller waits for its turn again, to be cut for them.
     fn recut(&mut self) {
         for index in self.paths.shrunk().iter() {
-            let path = &mut self.paths[index];
-            if path.mtu.take_shrunk() {
-                self.egress.put_back(path.take_outbox());
+            if self.paths[index].mtu.take_shrunk() {
+                self.take_back(index);
             }
         }
+    }
+
+    /// What waits in a path waits for another turn.
+    pub(super) fn take_back(&mut self, index: usize) {
+        self.egress.put_back(self.paths[index].take_outbox());
+        self.extras.forget_held();
     }
 
     fn transmit(&self, index: usize, address: PathAddress, batch: &Batch) -> Transmit {
@@ -287,8 +307,15 @@ impl Session {
             self.counters.split += u64::from(was_whole && rest.part.is_some());
             self.egress.put_back(std::iter::once(rest));
         }
-        self.count_share(index, &packet, shared);
-        if let Some(refused) = self.paths[index].enqueue(packet) {
+        self.enqueue(index, packet, shared);
+    }
+
+    /// Gives a path something to send, in its turn.
+    fn enqueue(&mut self, index: usize, mut queued: Queued, shared: &mut Shared) {
+        self.count_share(index, &queued, shared);
+        self.turns += 1;
+        queued.turn = self.turns;
+        if let Some(refused) = self.paths[index].enqueue(queued) {
             shared.pool.put(refused.packet);
         }
     }
@@ -343,10 +370,7 @@ impl Session {
             next = split::cut(&mut part, self.paths[index].room(), &mut shared.pool);
             let is_first = part.part.is_some_and(|part| part.offset == 0);
             self.counters.split += u64::from(was_whole && is_first);
-            self.count_share(index, &part, shared);
-            if let Some(refused) = self.paths[index].enqueue(part) {
-                shared.pool.put(refused.packet);
-            }
+            self.enqueue(index, part, shared);
         }
     }
 

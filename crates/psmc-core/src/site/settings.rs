@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use ipnet::IpNet;
+use psmc_wire::shed::{Answer, Rule};
 
 use super::{PeerError, Site};
 use crate::classify::{ClassConfig, Classes};
 use crate::ids::PeerId;
 use crate::mss::ClampMss;
 use crate::police::{AggregateStatus, Candidate, PoliceConfig};
-use crate::session::Session;
+use crate::session::{Session, ShedError};
 
 impl Site {
     /// Gives peers other prefixes, with these priorities, all of them at the same time: one that moves from a peer to another is never
@@ -77,6 +78,28 @@ impl Site {
         if let Some(session) = self.peers.get_mut(&peer) {
             session.suspect(candidates);
         }
+    }
+
+    /// Asks a peer to drop what these rules say of what goes to this site, until they are asked for again, or so many milliseconds have
+    /// passed. `serial` is larger than in any call before, over restarts too.
+    ///
+    /// # Errors
+    /// [`ShedError`].
+    pub fn shed(
+        &mut self,
+        peer: PeerId,
+        rules: Vec<Rule>,
+        serial: u64,
+        lifetime_ms: u32,
+    ) -> Result<(), ShedError> {
+        let session = self.peers.get_mut(&peer).ok_or(ShedError::Unknown)?;
+        session.shed(rules, serial, lifetime_ms, &mut self.shared)
+    }
+
+    /// What a peer has answered to the newest such question.
+    #[must_use]
+    pub fn shedding(&self, peer: PeerId) -> Option<&Answer> {
+        self.peers.get(&peer)?.shedding_answer()
     }
 
     /// The flows to a peer that lose much, the closest first: none while all is well, or nobody is held down.

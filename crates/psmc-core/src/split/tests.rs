@@ -27,6 +27,7 @@ fn queued(len: usize, now: Instant) -> Queued {
         marked: Default::default(),
         precedence: crate::condition::Precedence::Dp0,
         queued_at: now,
+        turn: 0,
         flow: crate::flows::FlowRef::default(),
     }
 }
@@ -130,7 +131,7 @@ fn parts_that_contradict_each_other_are_refused() {
 fn a_packet_with_too_many_holes_is_given_up() {
     let (now, mut pool) = (Instant::now(), BufPool::new(1500, 16));
     let mut assembly = Assembly::default();
-    for hole in 0..33 {
+    for hole in 0..65 {
         let (data, part) = raw(1, hole * 2, 1000, &[1]);
         assembly.insert(&data, part, now, &mut pool);
     }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use psmc_core::{PathState, SchedulerKind};
 
 use crate::world::{Evil, HQ, Link, Setup, TCP, Trick, VAN, World, number, packet};
@@ -108,8 +109,15 @@ fn check(tricks: Vec<(Trick, u32)>, seed: u64, hidden: bool) -> Result<(), TestC
     Ok(())
 }
 
+/// The same cases each time, so that what fails is what was changed; `PROPTEST_RNG_SEED` asks for others.
+fn config() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    let rng_seed = if usual.rng_seed == RngSeed::Random { RngSeed::Fixed(1) } else { usual.rng_seed };
+    ProptestConfig { cases: 64, failure_persistence: None, rng_seed, ..usual }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn an_evil_relay_costs_what_one_costs_that_drops(tricks in tricks(), seed: u64, hidden: bool) {
@@ -128,4 +136,12 @@ fn a_relay_that_drops_costs_a_moment() {
             "one in {one_in}: {latest:?}"
         );
     }
+}
+
+/// The model once let it hand on eight datagrams for each by the link of the honest relay, and fill that.
+#[test]
+fn regression_a_relay_that_repeats_and_reflects_costs_no_packet() {
+    let tricks =
+        vec![(Trick::Repeat(1838), 1), (Trick::Reflect, 1), (Trick::Misplace, 1), (Trick::Reflect, 1)];
+    check(tricks, 0, false).unwrap();
 }

@@ -11,6 +11,7 @@ use psmc_wire::drops::Drops;
 use psmc_wire::frame::{
     AckHeader, DataFrame, FrameWriter, PacketRange, PathStats, PathUse, PathUseFrame, RekeyFrame,
 };
+use psmc_wire::shed::Ask;
 use psmc_wire::{Bucket, Checksum, FlowSeq, Incarnation, Label, PacketNumber, PathId};
 
 use crate::world::crypto::TestKeys;
@@ -400,7 +401,8 @@ fn messages_out_of_turn_are_refused_and_the_data_plane_lives_on() {
     let about = Message::About(About { software: "mallory".to_owned() });
     let seen = Message::Seen(Seen { paths: vec![(PathId(0), address(0, VAN))] });
     let drops = Message::Drops(Drops::default());
-    for message in [path_info(0), about, seen, drops] {
+    let shed = Message::Shed(Ask { request: 1, serial: 1, lifetime_ms: 1000, rules: Vec::new() });
+    for message in [path_info(0), about, seen, drops, shed] {
         expect_refusal(&mut world, HQ, Refusal::OutOfTurn, "before the hello", |world| {
             say(world, early, message)
         });

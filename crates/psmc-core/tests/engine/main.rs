@@ -23,6 +23,7 @@ mod relays;
 mod repair;
 mod schedulers;
 mod seen;
+mod shedding;
 mod split;
 mod streams;
 mod tap;

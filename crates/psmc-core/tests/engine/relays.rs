@@ -135,3 +135,22 @@ fn a_new_control_connection_changes_nothing() {
         assert!(world.numbers(end).into_iter().eq(0..1100));
     }
 }
+
+#[test]
+fn a_relay_follows_a_site_that_has_moved_once_it_has_answered_there() {
+    let (mut world, _) = connected(vec![Link::new(20)]);
+    exchange(&mut world, 0..100);
+    for (round, port) in [7001, 7002].into_iter().enumerate() {
+        world.rebind(0, port);
+        let first = 100 + 1000 * u32::try_from(round).unwrap();
+        exchange(&mut world, first..first + 1000);
+        assert_eq!(states(&world, VAN), [PathState::Active]);
+    }
+    world.run_for(ms(500));
+    for end in [VAN, HQ] {
+        assert!(world.numbers(end).into_iter().eq(0..2100), "what was lost meanwhile was sent again");
+    }
+    let refusals = world.relays.refusals(0);
+    assert_eq!((refusals.forged, refusals.malformed, refusals.replayed), (0, 0, 0));
+    assert_eq!(world.refused(VAN), 0, "nothing but what the van knows comes to it");
+}

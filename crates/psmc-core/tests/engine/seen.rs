@@ -47,6 +47,8 @@ fn told(world: &World, end: usize) -> Vec<(Instant, Seen)> {
         | Message::Probe(_)
         | Message::CountsWanted(_)
         | Message::Drops(_)
+        | Message::Shed(_)
+        | Message::Shedding(_)
         | Message::Counts(_)
         | Message::Close(_)
         | Message::Unknown(_) => None,

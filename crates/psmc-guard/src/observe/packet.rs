@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What stands before the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Link {
+pub enum Link {
     /// Ethernet's header, and maybe VLAN tags.
     Ethernet,
     /// Nothing.
@@ -13,23 +13,25 @@ pub(super) enum Link {
 
 /// The head of a packet that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PacketHead {
+pub struct PacketHead {
     /// Who sent it: an IPv4 address, or the first half of an IPv6 address, of which one host has all the second halves.
-    pub(super) source: Source,
+    pub source: Source,
     /// To whom.
-    pub(super) destination: IpAddr,
+    pub destination: IpAddr,
     /// The port there, of UDP, TCP, SCTP and DCCP; later fragments have none.
-    pub(super) port: Option<u16>,
+    pub port: Option<u16>,
     /// Bytes of the IP packet.
-    pub(super) length: u32,
+    pub length: u32,
     /// Whether it opens a TCP connection.
-    pub(super) is_syn: bool,
+    pub is_syn: bool,
 }
 
 /// Who sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Source {
+pub enum Source {
+    /// An IPv4 address.
     V4([u8; 4]),
+    /// The first half of an IPv6 address.
     V6([u8; 8]),
 }
 
@@ -47,7 +49,8 @@ const MAX_EXTENSIONS: usize = 8;
 
 impl PacketHead {
     /// Reads what a link gives; `None` if it is not IP, or cut off before the addresses.
-    pub(super) fn parse(link: Link, bytes: &[u8]) -> Option<Self> {
+    #[must_use]
+    pub fn parse(link: Link, bytes: &[u8]) -> Option<Self> {
         match link {
             Link::Ethernet => Self::parse_ip(without_ethernet(bytes)?),
             Link::Ip => Self::parse_ip(bytes),

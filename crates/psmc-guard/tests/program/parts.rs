@@ -197,6 +197,7 @@ fn answer(told: &mut Told, request: &Request) -> Response {
         | Request::PeerWait { .. }
         | Request::Ping { .. }
         | Request::Segments { .. }
+        | Request::Shed(_)
         | Request::NatProbe(_)
         | Request::Sla
         | Request::Flows

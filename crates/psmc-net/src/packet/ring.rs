@@ -16,11 +16,12 @@ use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
-use std::{io, slice};
+use std::{io, mem, slice};
 
 use nix::libc::{
-    ETH_P_8021Q, PACKET_RX_RING, PACKET_VERSION, TP_STATUS_KERNEL, TP_STATUS_USER, TP_STATUS_VLAN_TPID_VALID,
-    TP_STATUS_VLAN_VALID, TPACKET_ALIGNMENT, TPACKET2_HDRLEN, tpacket_req, tpacket_versions, tpacket2_hdr,
+    ETH_P_8021Q, PACKET_OUTGOING, PACKET_RX_RING, PACKET_VERSION, TP_STATUS_KERNEL, TP_STATUS_USER,
+    TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, TPACKET_ALIGNMENT, TPACKET2_HDRLEN, sockaddr_ll,
+    tpacket_req, tpacket_versions, tpacket2_hdr,
 };
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use socket2::Socket;
@@ -33,6 +34,9 @@ const RING_BYTES: usize = 8 << 20;
 
 /// Bytes of a block unless a frame needs more: enough that little is left over, and easily found in one piece.
 const BLOCK_BYTES: usize = 64 << 10;
+
+/// Where the address of a frame is in its slot.
+const ADDRESS_OFFSET: usize = mem::size_of::<tpacket2_hdr>().next_multiple_of(TPACKET_ALIGNMENT);
 
 /// What the kernel leaves at least for the link header in front of the network header.
 const LINK_HEADER: usize = 16;
@@ -77,8 +81,8 @@ impl Ring {
             return None;
         }
         self.next = (slot + 1) % self.geometry.slots();
-        let (header, bytes) = self.contents(slot);
-        Some(Frame { header, bytes, status: self.status(slot) })
+        let (header, kind, bytes) = self.contents(slot);
+        Some(Frame { header, kind, bytes, status: self.status(slot) })
     }
 
     fn status(&self, slot: usize) -> &AtomicU32 {
@@ -90,19 +94,22 @@ impl Ring {
         }
     }
 
-    /// The header of a slot that is ours, and the frame in it.
-    fn contents(&self, slot: usize) -> (tpacket2_hdr, &[u8]) {
+    /// The header of a slot that is ours, the kind of packet that its address tells, and the frame in it.
+    fn contents(&self, slot: usize) -> (tpacket2_hdr, u8, &[u8]) {
         let memory = self.slot(slot);
         // SAFETY: a slot that is ours starts with a complete header, and slots are aligned to 16 bytes.
         #[expect(unsafe_code, reason = "the kernel wrote it")]
         let header = unsafe { memory.cast::<tpacket2_hdr>().read() };
+        // SAFETY: behind the header, aligned to 16 bytes, is the complete address.
+        #[expect(unsafe_code, reason = "the kernel wrote it")]
+        let kind = unsafe { memory.add(ADDRESS_OFFSET).cast::<sockaddr_ll>().read() }.sll_pkttype;
         let start = usize::from(header.tp_mac).min(self.geometry.slot);
         let length = (header.tp_snaplen as usize).min(self.geometry.slot - start);
         // SAFETY: the range is cut to the slot, which the kernel leaves alone until its status is cleared; that is done
         // when the frame that borrows these bytes is dropped.
         #[expect(unsafe_code, reason = "the kernel wrote it")]
         let bytes = unsafe { slice::from_raw_parts(memory.add(start).as_ptr(), length) };
-        (header, bytes)
+        (header, kind, bytes)
     }
 
     fn slot(&self, slot: usize) -> NonNull<u8> {
@@ -172,6 +179,7 @@ const TAG_OFFSET: usize = 12;
 #[derive(Debug)]
 pub struct Frame<'a> {
     pub(super) header: tpacket2_hdr,
+    pub(super) kind: u8,
     pub(super) bytes: &'a [u8],
     pub(super) status: &'a AtomicU32,
 }
@@ -182,6 +190,12 @@ impl Frame<'_> {
     pub fn received_at(&self) -> SystemTime {
         let since_epoch = Duration::new(self.header.tp_sec.into(), self.header.tp_nsec);
         SystemTime::UNIX_EPOCH + since_epoch
+    }
+
+    /// Whether the interface sends it, and does not receive it.
+    #[must_use]
+    pub fn is_outgoing(&self) -> bool {
+        self.kind == PACKET_OUTGOING
     }
 
     /// What the kernel stored of it, from the Ethernet header on and without a VLAN tag.

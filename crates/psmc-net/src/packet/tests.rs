@@ -112,7 +112,7 @@ fn what_is_refused_is_not_counted_as_sent() {
     let frames = [frame(&[1; 46]), frame(&[2; 3000]), frame(&[3; 46])];
     assert_eq!(send(&sender, &frames), 2);
     assert_eq!(receive(&mut receiver, 2), [frame(&[1; 46]), frame(&[3; 46])]);
-    b.set_link("right", false).unwrap();
+    a.set_link("left", false).unwrap();
     assert_eq!(send(&sender, &frames), 0);
 }
 
@@ -196,4 +196,54 @@ fn errors_name_the_culprit() {
     assert!(error.to_string().contains("no interface nowhere"), "{error}");
     let error = Namespace::new().unwrap().disable_offloads("nowhere").unwrap_err();
     assert!(error.to_string().contains("offloads of nowhere"), "{error}");
+}
+
+/// A frame of UDP to a port, whose first byte of payload is `number`.
+fn datagram(port: u16, number: u8) -> Vec<u8> {
+    let mut frame =
+        [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1], &[8, 0], &[0x45, 0, 0, 100], &[0; 5], &[17], &[0; 12]].concat();
+    frame.truncate(34);
+    frame.resize(34, 0);
+    frame.extend([0, 0]);
+    frame.extend(port.to_be_bytes());
+    frame.extend([0; 4]);
+    frame.push(number);
+    frame.resize(114, 0);
+    frame
+}
+
+#[test]
+fn a_meter_sees_both_ways_with_their_times() {
+    let (a, b) = quiet_pair();
+    let mut left = a.run(|| Meter::open("left", 4000)).unwrap();
+    let mut right = b.run(|| Meter::open("right", 4000)).unwrap();
+    let frames = [datagram(4000, 1), datagram(4001, 2), datagram(4000, 3)];
+    assert_eq!(left.send(&frames.each_ref().map(|frame| IoSlice::new(frame))), 3);
+    for number in [1, 3] {
+        let sent = left.recv().expect("it was sent");
+        let received = right.recv().expect("virtual Ethernet delivers at once");
+        assert!(sent.is_outgoing() && !received.is_outgoing());
+        assert_eq!((sent.bytes()[42], received.bytes()[42]), (number, number));
+        assert_eq!(sent.bytes().len(), 64, "no more is kept");
+        assert!(sent.received_at() <= received.received_at());
+    }
+    assert!(left.recv().is_none() && right.recv().is_none(), "other ports are others' business");
+    assert_eq!(left.lost().unwrap(), 0);
+}
+
+#[test]
+fn a_card_is_as_the_kernel_has_it() {
+    let (a, _b) = quiet_pair();
+    a.add_address("left", "10.9.0.1/24".parse().unwrap()).unwrap();
+    let left = a.run(|| Card::named("left")).unwrap();
+    assert_eq!(left.address, Some((Ipv4Addr::new(10, 9, 0, 1), 24)));
+    assert_eq!((left.mtu, left.rate), (1500, Some(10_000_000_000)));
+    // The kernel looks for who is at the other end once a second.
+    while !a.run(|| Card::named("left")).unwrap().is_running {
+        thread::sleep(Duration::from_millis(10));
+    }
+    a.set_link("left", false).unwrap();
+    assert!(!a.run(|| Card::named("left")).unwrap().is_running);
+    assert!(matches!(a.run(|| Card::named("none")), Err(CardError::Missing(_))));
+    assert!(matches!(a.run(|| Card::named("lo")), Err(CardError::NoEthernet(_))));
 }

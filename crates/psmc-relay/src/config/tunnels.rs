@@ -19,10 +19,12 @@ const KEYS: &[&str] = &[
     "left",
     "left_site",
     "left_inside",
+    "left_owner",
     "left_local",
     "right",
     "right_site",
     "right_inside",
+    "right_owner",
     "right_local",
     "max_rate",
 ];
@@ -59,6 +61,8 @@ pub struct TunnelEnd {
     pub local: Option<Ipv4Addr>,
     /// The inner addresses behind it.
     pub inside: Vec<Ipv4Net>,
+    /// The site that may have dropped what goes to it: that to which it is left, or another one that is listed.
+    pub owner: Option<PublicKey>,
 }
 
 impl Tunnel {
@@ -94,6 +98,7 @@ impl TunnelEnd {
             outer,
             local: self.local.unwrap_or(Ipv4Addr::UNSPECIFIED),
             inside: self.inside.clone(),
+            owner: self.owner.map(|key| KeyBytes(*key.as_bytes())),
             mtu,
         }
     }
@@ -156,8 +161,9 @@ pub(super) fn read(file: &Section<'_>, sites: &[Site], out: &mut Vec<Complaint>)
 
 fn tunnel(section: &Section<'_>, sites: &[Site], out: &mut Vec<Complaint>) -> Option<Draft> {
     let name = section.required("name", NAME, "what you call this tunnel", out);
-    let left = end(section, ["left", "left_site", "left_inside", "left_local"], sites, out);
-    let right = end(section, ["right", "right_site", "right_inside", "right_local"], sites, out);
+    let left = end(section, ["left", "left_site", "left_inside", "left_local", "left_owner"], sites, out);
+    let right =
+        end(section, ["right", "right_site", "right_inside", "right_local", "right_owner"], sites, out);
     let max_rate = section.optional("max_rate", RATE, out);
     let tunnel = Tunnel { name: name?, max_rate, ends: [left?, right?] };
     Some(Draft { tunnel, place: section.place() })
@@ -165,11 +171,12 @@ fn tunnel(section: &Section<'_>, sites: &[Site], out: &mut Vec<Complaint>) -> Op
 
 fn end(
     section: &Section<'_>,
-    [address, site, inside, local]: [&'static str; 4],
+    [address, site, inside, local, owner]: [&'static str; 5],
     sites: &[Site],
     out: &mut Vec<Complaint>,
 ) -> Option<TunnelEnd> {
     let outer = outer(section, [address, site], sites, out);
+    let owner = listed(section, owner, sites, out).map(|listed| listed.public_key);
     let local = section.optional(local, HOST_V4, out);
     if !section.has(inside) || section.empty_list(inside).is_some() {
         let remedy = format!("add {inside} = [\"10.1.0.0/16\"], the addresses behind that end");
@@ -177,7 +184,12 @@ fn end(
         out.push(Complaint::new(reason, remedy).at(section.key_place(inside).unwrap_or(section.place())));
     }
     let inside = section.list(inside, NETWORK_V4, out)?;
-    Some(TunnelEnd { outer: outer?, local, inside })
+    let outer = outer?;
+    let owner = owner.or(match &outer {
+        Outer::Address(_) => None,
+        Outer::Site(_, key) => Some(*key),
+    });
+    Some(TunnelEnd { outer, local, inside, owner })
 }
 
 /// Where an end is: at an address, or wherever one of the sites that are listed is.
@@ -198,16 +210,26 @@ fn outer(
         out.push(complaint.at(section.key_place(site).unwrap_or(section.place())));
         return None;
     }
-    let name = section.optional_at(site, NAME, out)?;
-    let Some(listed) = sites.iter().find(|listed| listed.name == *name.get_ref()) else {
+    listed(section, site, sites, out).map(|listed| Outer::Site(listed.name.clone(), listed.public_key))
+}
+
+/// One of the sites that are listed, if a key names one.
+fn listed<'s>(
+    section: &Section<'_>,
+    key: &'static str,
+    sites: &'s [Site],
+    out: &mut Vec<Complaint>,
+) -> Option<&'s Site> {
+    let name = section.optional_at(key, NAME, out)?;
+    let found = sites.iter().find(|listed| listed.name == *name.get_ref());
+    if found.is_none() {
         let remedy = format!(
             "add [[allow]] with name = \"{}\" and its public_key, or correct the name",
             name.get_ref()
         );
         out.push(Complaint::new(format!("there is no site {}", name.get_ref()), remedy).at(name.span()));
-        return None;
-    };
-    Some(Outer::Site(listed.name.clone(), listed.public_key))
+    }
+    found
 }
 
 fn check_each(drafts: &[Draft], out: &mut Vec<Complaint>) {

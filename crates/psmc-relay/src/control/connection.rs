@@ -159,6 +159,8 @@ async fn requests(
             | Message::Chain(..)
             | Message::Count(..)
             | Message::Counted(_)
+            | Message::Shed(_)
+            | Message::Shedding(_)
             | Message::Hello(_)
             | Message::Welcome(_)
             | Message::Refused(_)
@@ -219,7 +221,12 @@ async fn answer_to(hub: &Hub, member: &Member, message: Message) -> Message {
             Ok(counted) => Message::Counted(counted),
             Err(denied) => refused(request, &denied),
         },
+        Message::Shed(ask) => match hub.shed(member, &ask).await {
+            Ok(answer) => Message::Shedding(answer),
+            Err(denied) => refused(RequestId(ask.request), &denied),
+        },
         Message::Hello(_)
+        | Message::Shedding(_)
         | Message::Counted(_)
         | Message::Welcome(_)
         | Message::Refused(_)

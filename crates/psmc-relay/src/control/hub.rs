@@ -20,6 +20,7 @@ use psmc_wire::relay::{
 };
 
 use super::served::Served;
+use super::shedding::Rules;
 use super::streams::{Gateways, Limits};
 use super::tunnels::ends_of;
 use super::{Denied, Member, SiteStream, Whereabouts};
@@ -46,7 +47,9 @@ pub(crate) struct Hub {
     served: Mutex<Served>,
     total: Arc<Limiter>,
     /// From when on limiters count.
-    origin: Instant,
+    pub(super) origin: Instant,
+    /// What sites have dropped of what goes to them.
+    pub(super) rules: Rules,
     max_rate: Option<u64>,
 }
 
@@ -71,6 +74,7 @@ impl Hub {
             served: Mutex::new(Served::listed(&config.sites)),
             total,
             origin,
+            rules: Rules::new(&config.tunnels),
             max_rate: config.max_rate.map(psmc_toml::Rate::bits_per_second),
         }
     }
@@ -146,7 +150,7 @@ impl Hub {
         member.revoke();
         let key = member.account.key();
         self.of_each_worker(move |worker| worker.relay.remove_site(key, Instant::now())).await?;
-        Ok(())
+        self.forget_rules(key).await
     }
 
     /// Makes the session that a site asks for.
@@ -199,7 +203,11 @@ impl Hub {
             Denied::new(Refusal::Limit, text)
         })?;
         let rate = [wanted.rate, member.session_rate].into_iter().flatten().min();
-        let spec = SessionSpec { ticket, rate, address, far, near_inside };
+        let far_site = match wanted.far {
+            Far::Gateway(key) => Some(key),
+            Far::Address(_) | Far::Relay(..) => None,
+        };
+        let spec = SessionSpec { ticket, rate, address, far_site, far, near_inside };
         let revoked = member.watch_revoked();
         let added = worker.call(move |worker| {
             // Before its sessions are removed, or not at all.
@@ -369,6 +377,6 @@ pub(crate) fn welcome(hub: &Hub, member: &Member) -> Message {
         sessions: u16::try_from(member.account.max_sessions()).unwrap_or(u16::MAX),
         max_rate: member.rate(),
         name: hub.name.clone(),
-        abilities: Abilities { counts: true, revokes: true },
+        abilities: Abilities { counts: true, revokes: true, sheds: true },
     })
 }

@@ -18,6 +18,7 @@ impl Hub {
     /// Sets the plain tunnels that packets may use. False if the relay takes no IP-in-IP.
     pub(crate) async fn reload_tunnels(&self, tunnels: &[Tunnel]) -> Result<bool, WorkerDied> {
         self.ends.leave_to(sites_of(tunnels));
+        self.reload_owners(tunnels).await;
         let pairs = tunnels.iter().map(Tunnel::pair).collect();
         let served =
             self.tunnels_worker().call(move |worker| worker.set_plain_tunnels(pairs, Instant::now())).await?;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use psmc_service::metrics::{Metric, Set, Values};
 
-use super::{Status, TunnelWay};
+use super::{ShedCounts, Status, TunnelWay};
 
 /// What a relay tells Prometheus.
 pub const METRICS: Set<Status> = Set {
@@ -67,6 +67,30 @@ pub const METRICS: Set<Status> = Set {
                 drops.try_for_each(|(precedence, count)| out.add(&[precedence], count))
             },
         ),
+        Metric::new(
+            "shed_messages_total",
+            &["outcome"],
+            "What sites wanted dropped, by what became of it.",
+            |of, out| {
+                let ShedCounts { taken, replayed, expired, too_many, .. } = of.shedding.counts;
+                let all =
+                    [("taken", taken), ("replayed", replayed), ("expired", expired), ("too_many", too_many)];
+                all.into_iter().try_for_each(|(outcome, count)| out.add(&[outcome], count))
+            },
+        ),
+        Metric::new(
+            "shed_refused_rules_total",
+            &["reason"],
+            "Rules of sites that were not taken.",
+            |of, out| {
+                let ShedCounts { foreign, contradictory, illegal, .. } = of.shedding.counts;
+                let all = [("foreign", foreign), ("contradictory", contradictory), ("illegal", illegal)];
+                all.into_iter().try_for_each(|(reason, count)| out.add(&[reason], count))
+            },
+        ),
+        Metric::new("shed_rules", &["site"], "Rules in force for a site.", |of, out| {
+            of.shedding.sites.iter().try_for_each(|shed| out.add(&[&shed.site], shed.rules.len()))
+        }),
         Metric::new("site_sessions", &["site", "key"], "Sessions of a site.", |of, out| {
             of.sites.iter().try_for_each(|site| out.add(&[&site.name, &site.public_key], site.sessions))
         }),
@@ -129,6 +153,7 @@ fn refused(status: &Status, out: &mut Values<'_>) -> fmt::Result {
         ("no_address", refused.no_address),
         ("too_long", refused.too_long),
         ("queue_full", refused.queue_full),
+        ("shed", refused.shed),
     ];
     reasons.into_iter().try_for_each(|(reason, count)| out.add(&[reason], count))
 }

@@ -79,6 +79,7 @@ impl Observer {
             heard_too_big,
             tunnels,
             tunnel_packets,
+            shedding: self.hub.shedding(name_of).await,
             control_accepted: self.handshakes.accepted.load(Ordering::Relaxed),
             control_unknown_key: self.handshakes.refused_unknown_key.load(Ordering::Relaxed),
             control_failed_handshake: self.handshakes.failed_handshake.load(Ordering::Relaxed),
@@ -170,6 +171,7 @@ impl Refused {
             too_long,
             queue_full,
             dropped,
+            shed,
         } = *refusals;
         self.malformed += malformed;
         self.unknown_label += unknown_label;
@@ -180,6 +182,7 @@ impl Refused {
         self.no_address += no_address;
         self.too_long += too_long;
         self.queue_full += queue_full;
+        self.shed += shed;
         for (sum, count) in self.dropped.iter_mut().zip(dropped) {
             *sum += count;
         }
@@ -215,6 +218,7 @@ impl From<PlainCounters> for TunnelPackets {
             no_end,
             too_big,
             queue_full,
+            shed,
             cut,
             errors_sent,
             heard_too_big,
@@ -228,6 +232,7 @@ impl From<PlainCounters> for TunnelPackets {
             no_end,
             too_big,
             queue_full,
+            shed,
             cut,
             errors_sent,
             heard_too_big,
@@ -238,7 +243,7 @@ impl From<PlainCounters> for TunnelPackets {
 
 impl TunnelPackets {
     /// Why packets went no further, and how many did.
-    pub(crate) fn refused(&self) -> [(&'static str, u64); 7] {
+    pub(crate) fn refused(&self) -> [(&'static str, u64); 8] {
         [
             ("malformed", self.malformed),
             ("misaddressed", self.misaddressed),
@@ -246,6 +251,7 @@ impl TunnelPackets {
             ("expired", self.expired),
             ("too_big", self.too_big),
             ("queue_full", self.queue_full),
+            ("shed", self.shed),
             ("no_end", self.no_end),
         ]
     }

@@ -2,10 +2,12 @@
 //! nothing of the relay but its address, and ICMP errors about what the relay has sent.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use psmc_core::relay::{Address, Packets, PlainCounters, PlainPair, PlainStatus, PlainTunnels, Tunnel};
+use psmc_core::shed::Held;
 use psmc_net::icmp::{IcmpPort, MAX_ERROR};
 use psmc_net::ipip::{IpIpPort, OpenError, SendBatch};
 use psmc_net::udp::{SendFailure, route_mtu};
@@ -97,6 +99,14 @@ fn outer_destination(packet: &[u8]) -> Option<Ipv4Addr> {
 }
 
 impl Worker {
+    /// Drops for a site what these rules say of what goes to it.
+    pub(crate) fn set_rules(&mut self, site: KeyBytes, rules: Option<Arc<Held>>) {
+        if let Some(tunnels) = &mut self.sockets.tunnels {
+            tunnels.plain.set_rules(site, rules.clone());
+        }
+        self.relay.set_rules(site, rules);
+    }
+
     /// Moves what has come in tunnels; says whether there was anything.
     pub(super) fn poll_tunnels(&mut self, cx: &mut Context<'_>) -> bool {
         let mut progress = false;

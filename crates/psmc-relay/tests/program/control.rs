@@ -136,7 +136,9 @@ async fn a_site_is_told_what_was_counted_of_its_sessions_and_of_no_others() {
     let (site, other) = (PrivateKey::generate(), PrivateKey::generate());
     let relay = Relay::start("", &[(&site, ""), (&other, "")]);
     let (mut near, answer) = Site::greet(&site, &relay, None).await.unwrap();
-    let Message::Welcome(Welcome { abilities: Abilities { counts: true, revokes: true }, .. }) = answer
+    let Message::Welcome(Welcome {
+        abilities: Abilities { counts: true, revokes: true, sheds: true }, ..
+    }) = answer
     else {
         panic!("{answer:?}")
     };

@@ -143,6 +143,7 @@ fn count_refused(refused: &Refused) -> u64 {
         too_long,
         queue_full,
         dropped,
+        shed,
     } = refused;
     let all = [
         malformed,
@@ -154,6 +155,7 @@ fn count_refused(refused: &Refused) -> u64 {
         no_address,
         too_long,
         queue_full,
+        shed,
     ];
     all.into_iter().chain(dropped).sum()
 }

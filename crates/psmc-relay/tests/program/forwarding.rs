@@ -3,10 +3,12 @@
 use psmc_net::keys::PrivateKey;
 use psmc_net::udp::{Ecn, Transmit, UdpBind, UdpPort};
 use psmc_relay::status::Refused;
-use psmc_wire::hop::HOP_HEADER_LEN;
+use psmc_testbed::poll::wait_for;
+use psmc_wire::hop::{HOP_HEADER_LEN, HopChallenge};
 use psmc_wire::relay::{Far, Message, Refusal, Reserve};
+use socket2::SockRef;
 
-use crate::harness::{End, Relay, Site};
+use crate::harness::{End, PATIENCE, Relay, Site};
 
 /// A relay, its site, and both ends of a session.
 pub(crate) struct Session {
@@ -41,21 +43,32 @@ async fn datagrams_go_both_ways_and_addresses_follow() {
     let datagram = near.datagram(100, 7);
     moved.send_raw(&datagram);
     far.receive();
+    // It is asked whether it is there before it is believed, and gets what may be for it at once.
     let sent = far.send(100, 8);
+    assert_eq!(near.receive().0, sent);
+    let challenge = HopChallenge::parse(&moved.receive().0).expect("a challenge");
+    assert_eq!(moved.receive().0, sent);
+    moved.send_raw(&near.response(challenge.token));
+    let new = Some(moved.address().to_string());
+    wait_for("the leg to move", PATIENCE, || {
+        (relay.status().sessions[0].to_near.address == new).then_some(())
+    });
+    let sent = far.send(100, 9);
     assert_eq!(moved.receive().0, sent);
     let status = relay.status();
     assert_eq!(status.refused, Refused::default());
     assert_eq!(status.sessions[0].to_far.datagrams, 6);
-    assert_eq!(status.sessions[0].to_near.address, Some(moved.address().to_string()));
 }
 
 #[tokio::test]
 async fn a_burst_arrives_whole_and_in_order() {
     let Session { relay, mut near, mut far, .. } = session("workers = 1", "").await;
+    SockRef::from(&far.socket).set_recv_buffer_size(1 << 20).unwrap();
     far.send(100, 0);
     relay.wait_for("the far end's datagram", |status| status.datagrams.received == 1);
-    // As many as fit into a socket's buffer of the usual size.
+    // As many as fit into a socket's buffer of the usual size, with room to spare.
     let sent: Vec<_> = (0..60).map(|number| near.send(1200, number)).collect();
+    relay.wait_for("the burst", |status| status.datagrams.sent >= 60);
     for datagram in sent {
         assert_eq!(far.receive().0, datagram);
     }

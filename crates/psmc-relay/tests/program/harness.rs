@@ -17,7 +17,7 @@ use psmc_relay::status::{Status, ask};
 use psmc_testbed::netns::Namespace;
 use psmc_wire::PacketNumber;
 use psmc_wire::datagram::Marks;
-use psmc_wire::hop::{HOP_HEADER_LEN, Hop, write_hop_header};
+use psmc_wire::hop::{HOP_CHALLENGE_LEN, HOP_HEADER_LEN, Hop, HopResponse, write_hop_header};
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::relay::{Message, SignedGrant, Welcome};
 use tempfile::TempDir;
@@ -252,6 +252,11 @@ impl End {
         write_hop_header(&mut datagram, hop, self.next, Marks::default());
         self.next = self.next.next();
         datagram
+    }
+
+    /// What answers a challenge of the relay.
+    pub(crate) fn response(&self, token: [u8; 8]) -> [u8; HOP_CHALLENGE_LEN] {
+        HopResponse::encode(token, self.hop.as_ref().expect("it knows its hop"))
     }
 
     pub(crate) fn send_raw(&self, datagram: &[u8]) {

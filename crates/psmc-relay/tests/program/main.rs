@@ -9,4 +9,5 @@ mod floods;
 mod forwarding;
 mod harness;
 mod plain;
+mod shedding;
 mod tunnels;

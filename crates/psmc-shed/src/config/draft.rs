@@ -14,7 +14,10 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::basis;
-use super::{Accept, Agent, Bgp, BgpDaemon, Config, Means, Owner, Router, Server, Upstream, When};
+use super::{
+    Accept, Agent, Bgp, BgpDaemon, Config, Datagrams, Means, Owner, Relay, Router, Server, Site, Upstream,
+    When,
+};
 use crate::class::{Class, ClassError, Ports, Protocol};
 use crate::message::MAX_RULES;
 
@@ -40,8 +43,19 @@ const ACCEPT_KEYS: &[&str] = &[
     "backend",
 ];
 
-const UPSTREAM_KEYS: &[&str] =
-    &["name", "kind", "address", "public_key", "local", "pipe", "max_rules", "ttl"];
+const UPSTREAM_KEYS: &[&str] = &[
+    "name",
+    "kind",
+    "address",
+    "public_key",
+    "local",
+    "datagrams",
+    "peer",
+    "socket",
+    "pipe",
+    "max_rules",
+    "ttl",
+];
 
 const ROUTER_KEYS: &[&str] = &["listen", "interfaces", "when"];
 
@@ -80,7 +94,7 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     }
     let accepts = accepts(&file, out);
     let upstreams = file.sections("upstream", "[[upstream]]", UPSTREAM_KEYS, out);
-    let upstreams: Vec<_> = upstreams.iter().filter_map(|section| upstream(section, out)).collect();
+    let upstreams: Vec<_> = upstreams.iter().filter_map(|section| upstream(section, &accepts, out)).collect();
     for (this, first) in repeated(&upstreams, |upstream| upstream.get_ref().name.clone()) {
         let complaint = Complaint::new(format!("duplicate upstream {}", this.get_ref().name), "rename one");
         out.push(complaint.at(this.span()).because_of(first.span(), "the first"));
@@ -191,6 +205,8 @@ choice! {
     /// The kind of an upstream.
     enum UpstreamKind: "kind of upstream", such as "nft" {
         Nft = "nft",
+        Relay = "relay",
+        Site = "site",
         GoBgp = "gobgp",
         ExaBgp = "exabgp",
     }
@@ -201,24 +217,72 @@ impl UpstreamKind {
     fn keys(self) -> &'static [&'static str] {
         match self {
             Self::Nft => &["address", "public_key", "local"],
+            Self::Relay => &["address", "public_key", "local", "datagrams"],
+            Self::Site => &["peer", "socket"],
             Self::GoBgp => &["address", "max_rules", "ttl"],
             Self::ExaBgp => &["pipe", "max_rules", "ttl"],
         }
     }
 }
 
-fn upstream(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Spanned<Upstream>> {
+fn agent(section: &Section<'_>, what: &str, out: &mut Vec<Complaint>) -> Option<Agent> {
+    let address = section.required("address", ENDPOINT, what, out);
+    let public_key = section.required("public_key", PUBLIC_KEY, "what `psmc pubkey` prints there", out);
+    let local = section.optional("local", LOCAL_ADDRESS, out);
+    Some(Agent { address: address?, public_key: public_key?, local })
+}
+
+/// Classes that a relay knows by nothing but the drop precedence of datagrams.
+fn datagrams(section: &Section<'_>, accepts: &[Accept], out: &mut Vec<Complaint>) -> Option<Vec<Datagrams>> {
+    let Some(all) = section.list("datagrams", DATAGRAMS, out) else {
+        return (!section.has("datagrams")).then(Vec::new);
+    };
+    let place = section.key_place("datagrams").unwrap_or(section.place());
+    for (number, hidden) in all.iter().enumerate() {
+        let class = &hidden.class;
+        let complaint = if accepts.iter().all(|accept| accept.name != *class) {
+            Complaint::new(format!("there is no class {class}"), "name one of the [[accept]] sections")
+        } else if all[..number].iter().any(|other| other.class == *class) {
+            Complaint::new(format!("{class} is named twice"), "a class has one drop precedence, or all")
+        } else if all[..number].iter().any(|other| other.precedence == hidden.precedence) {
+            let reason = format!("{hidden} is the same datagrams as another class");
+            Complaint::new(reason, "give each class a drop precedence of its own")
+        } else {
+            continue;
+        };
+        out.push(complaint.at(place));
+        return None;
+    }
+    Some(all)
+}
+
+fn upstream(
+    section: &Section<'_>,
+    accepts: &[Accept],
+    out: &mut Vec<Complaint>,
+) -> Option<Spanned<Upstream>> {
     let name = section.required_at("name", NAME, "what you call it", out);
     let kind = section.required("kind", UpstreamKind::KIND, "what drops there", out)?;
-    let all = [UpstreamKind::Nft, UpstreamKind::GoBgp, UpstreamKind::ExaBgp].map(UpstreamKind::keys).concat();
+    let kinds = [
+        UpstreamKind::Nft,
+        UpstreamKind::Relay,
+        UpstreamKind::Site,
+        UpstreamKind::GoBgp,
+        UpstreamKind::ExaBgp,
+    ];
+    let all = kinds.map(UpstreamKind::keys).concat();
     only(section, "kind", kind.as_str(), &all, kind.keys(), out)?;
     let by = match kind {
-        UpstreamKind::Nft => {
-            let address = section.required("address", ENDPOINT, "where its agent listens", out);
-            let public_key =
-                section.required("public_key", PUBLIC_KEY, "what `psmc pubkey` prints there", out);
-            let local = section.optional("local", LOCAL_ADDRESS, out);
-            Means::Agent(Agent { address: address?, public_key: public_key?, local })
+        UpstreamKind::Nft => Means::Agent(agent(section, "where its agent listens", out)?),
+        UpstreamKind::Relay => {
+            let datagrams = datagrams(section, accepts, out);
+            let agent = agent(section, "where the relay listens", out);
+            Means::Relay(Relay { agent: agent?, datagrams: datagrams? })
+        }
+        UpstreamKind::Site => {
+            let peer = section.required("peer", NAME, "what the site calls its peer", out);
+            let socket = section.required("socket", FILE.like("\"/run/psmc/hq.sock\""), "that of psmcd", out);
+            Means::Site(Site { peer: peer?, socket: socket? })
         }
         UpstreamKind::GoBgp => {
             let address = section.optional("address", API, out).unwrap_or(GOBGP_API);
@@ -370,6 +434,19 @@ const EXABGP_PIPE: &str = "\"/run/exabgp/exabgp.in\"";
 const LOCAL_ADDRESS: Kind<IpAddr> = Kind::text("\"192.0.2.7\"", |text| {
     let remedy = "write an address of this machine, such as \"192.0.2.7\", without a length";
     text.parse().map_err(|_| ValueError::new(format!("{text:?} is no address"), remedy))
+});
+
+/// A class that comes in sessions, and the drop precedence of its datagrams.
+const DATAGRAMS: Kind<Datagrams> = Kind::text("\"bulk/2\"", |text| {
+    let (class, precedence) = match text.split_once('/') {
+        None => (text, None),
+        Some((class, precedence)) => {
+            let remedy = "write a class alone, or with a drop precedence from 0 to 2, such as \"bulk/2\"";
+            let reason = format_args!("{precedence} is no drop precedence");
+            (class, Some(within(precedence, 0..=2, reason, remedy)?))
+        }
+    };
+    Ok(Datagrams { class: NAME.read(class)?, precedence })
 });
 
 /// A time in seconds.

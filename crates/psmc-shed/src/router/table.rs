@@ -12,9 +12,8 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
-use psmc_net::nft::{NftError, nft, replacing, table_name};
+use psmc_net::nft::{NftError, counters, nft, replacing, table_name};
 use psmc_toml::{InterfaceName, Name};
-use serde::Deserialize;
 use thiserror::Error;
 
 use super::register::{Register, Rule, ServerId};
@@ -52,9 +51,9 @@ pub enum TableError {
     /// There is no nftables, or it refuses.
     #[error("cannot change the rules in nftables")]
     Nft(#[from] NftError),
-    /// The counters are not what they should be.
-    #[error("unexpected output of `nft -j`")]
-    Malformed(#[from] serde_json::Error),
+    /// Somebody has removed the table.
+    #[error("the table is gone from nftables")]
+    Gone,
 }
 
 /// What has come for a rule since it was installed, in bytes of IP packets.
@@ -177,16 +176,16 @@ impl Table {
     /// # Errors
     /// [`TableError`], most often because somebody has removed the table.
     pub fn counts(&self) -> Result<BTreeMap<RuleName, Bytes>, TableError> {
-        let output = nft(&["-j", "list", "counters", "table", "inet", &self.name], "")?;
-        let listing: Listing = serde_json::from_slice(&output.stdout)?;
-        let counters = listing.nftables.into_iter().filter_map(|object| object.counter);
-        let bytes: BTreeMap<String, u64> = counters.map(|counter| (counter.name, counter.bytes)).collect();
-        let of = |what: &str, number: u64| bytes.get(&format!("{what}_{number}")).copied().unwrap_or(0);
+        let bytes = counters(&self.name).map_err(NftError::Counters)?;
+        let of = |what: &str, number: u64| bytes.get(&format!("{what}_{number}")).copied();
         let rules = self.servers.iter().flat_map(|(server, installed)| {
             installed.rules.iter().map(move |(name, rule)| ((*server, name.clone()), rule.number))
         });
-        let count = |number| Bytes { offered: of("offered", number), dropped: of("dropped", number) };
-        Ok(rules.map(|(name, number)| (name, count(number))).collect())
+        let count = |number| Some(Bytes { offered: of("offered", number)?, dropped: of("dropped", number)? });
+        rules
+            .map(|(name, number)| Some((name, count(number)?)))
+            .collect::<Option<_>>()
+            .ok_or(TableError::Gone)
     }
 
     /// Adds to `script` what brings a server's rules to these.
@@ -359,22 +358,6 @@ fn is_near(installed: Option<u64>, wanted: Option<u64>) -> bool {
 
 /// The shortest time for which rules are renewed: what is about to end is ended by the register.
 const MIN_TIMEOUT: Duration = Duration::from_millis(1);
-
-#[derive(Deserialize)]
-struct Listing {
-    nftables: Vec<Object>,
-}
-
-#[derive(Deserialize)]
-struct Object {
-    counter: Option<Counter>,
-}
-
-#[derive(Deserialize)]
-struct Counter {
-    name: String,
-    bytes: u64,
-}
 
 #[cfg(test)]
 mod tests {

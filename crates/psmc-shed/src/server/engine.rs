@@ -128,7 +128,10 @@ impl Engine {
             // A configuration has fewer classes than a shedder, and rates that are some.
             let _ = shedder.accept(class_id(number), float(accept.rate));
         }
-        let is_agent = |by: &Means| matches!(by, Means::Agent(_));
+        let is_agent = |by: &Means| match by {
+            Means::Agent(_) | Means::Relay(_) | Means::Site(_) => true,
+            Means::Bgp(_) => false,
+        };
         let upstreams = config.upstreams.iter().enumerate().filter(|(_, upstream)| is_agent(&upstream.by));
         let routers = upstreams.map(|(number, _)| (Upstream(number), Router::default())).collect();
         let accepted = config.accepts.iter().map(Acceptance::new).collect();
@@ -431,7 +434,8 @@ impl Engine {
     }
 }
 
-fn wanted(accept: &Accept, rate: Option<u64>) -> Wanted {
+/// The rule for a class.
+pub(super) fn wanted(accept: &Accept, rate: Option<u64>) -> Wanted {
     Wanted {
         name: accept.name.to_string(),
         destination: accept.class.destination().to_string(),

@@ -114,7 +114,7 @@ impl Chooser {
             most: 0.0,
         };
         let daemon = |(number, by): (usize, &Means)| match by {
-            Means::Agent(_) => None,
+            Means::Agent(_) | Means::Relay(_) | Means::Site(_) => None,
             Means::Bgp(bgp) => {
                 let bgp = bgp.clone();
                 let daemon = Daemon { bgp, reasons: Vec::new(), rules: 0, told: Told::default() };

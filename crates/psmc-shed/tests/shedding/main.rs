@@ -1,4 +1,5 @@
-//! `psmc-shed`, the real program: on a server, and on two routers in front of it, in network namespaces; beside real BGP daemons.
+//! `psmc-shed`, the real program: on a server, and on two routers in front of it, in network namespaces; beside real BGP daemons, a
+//! relay and two sites.
 //!
 //! Needs root, iproute2, nftables, GoBGP (`gobgpd`, `gobgp`), ExaBGP, BIRD and HAProxy, and fails without them.
 
@@ -6,9 +7,12 @@
 
 mod bgp;
 mod cost;
+mod crowds;
 mod documentation;
 mod floods;
+mod relays;
 mod reload;
+mod sites;
 mod sources;
 mod strangers;
 mod world;

@@ -223,8 +223,13 @@ pub(crate) struct Flood {
 
 impl Flood {
     pub(crate) fn start(from: &Namespace, port: u16, bytes_per_second: u32) -> Self {
+        Self::to(from, (SERVER, port).into(), bytes_per_second)
+    }
+
+    /// Packets to somebody else.
+    pub(crate) fn to(from: &Namespace, to: SocketAddr, bytes_per_second: u32) -> Self {
         let socket = from.run(|| UdpSocket::bind("0.0.0.0:0")).unwrap();
-        socket.connect((SERVER, port)).unwrap();
+        socket.connect(to).unwrap();
         let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let thread = thread::spawn({
             let (stop, sent) = (stop.clone(), sent.clone());

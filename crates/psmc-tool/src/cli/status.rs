@@ -175,6 +175,7 @@ fn write_peer(peer: &PeerStatus, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     write_shared_uplinks(&peer.paths, out)?;
     write_bottlenecks(&peer.paths, out)?;
     write_marks(&peer.paths, out)?;
+    write_sizes(&peer.paths, out)?;
     write_slots(&peer.paths, out)?;
     write_seen(&peer.paths, out)?;
     out.write_str(&path_table(&peer.paths))?;
@@ -224,10 +225,22 @@ fn write_marks(paths: &[PathStatus], out: &mut fmt::Formatter<'_>) -> fmt::Resul
     let words = paths.iter().filter_map(|path| match path.ecn {
         PathEcn::Trying => None,
         PathEcn::Capable => Some(format!("{} {:.1} % marked", path.name, path.marked_pct)),
-        PathEcn::Failed => Some(format!("{} carries no marks", path.name)),
+        PathEcn::Failed => Some(format!("{} carries no marks: it is used without", path.name)),
     });
     let words: Vec<_> = words.collect();
     if words.is_empty() { Ok(()) } else { writeln!(out, "  ECN          {}", words.join(", ")) }
+}
+
+/// Which paths carry less than their interfaces.
+fn write_sizes(paths: &[PathStatus], out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (path, whole) in paths.iter().filter_map(|path| Some((path, path.narrower_than?))) {
+        let PathStatus { name, mtu, .. } = path;
+        writeln!(
+            out,
+            "  size         {name} carries packets of up to {mtu} bytes, and its interface {whole}"
+        )?;
+    }
+    Ok(())
 }
 
 /// Which paths deliver nothing now and then, where that comes back with a period.

@@ -77,6 +77,7 @@ fn path(name: &str) -> PathStatus {
         rtt_ms: None,
         rtt_var_ms: None,
         mtu: 1500,
+        narrower_than: None,
         loss_pct: 0.0,
         ecn: PathEcn::Trying,
         marked_pct: 0.0,
@@ -107,6 +108,7 @@ fn busy_path() -> PathStatus {
         rtt_ms: Some(31.27),
         rtt_var_ms: Some(2.5),
         mtu: 1500,
+        narrower_than: None,
         loss_pct: 0.42,
         ecn: PathEcn::Capable,
         marked_pct: 1.3,
@@ -137,6 +139,7 @@ fn class(name: &str, tx_packets: u64, waiting: u64) -> ClassStatus {
 
 fn peer() -> PeerStatus {
     PeerStatus {
+        shedding: BTreeMap::new(),
         name: "hq".to_owned(),
         public_key: "Wr25hYcZ+LpWAmV9UsHFlkYynPzniCWtPa/Hrx5z6cc=".to_owned(),
         software: Some("psmcd 0.1.0".to_owned()),

@@ -3,12 +3,13 @@
 use super::{
     ACCEPT, Abilities, CAP, CHAIN, CONNECT, CONNECTED, COUNT, COUNTED, Cap, CapTarget, Counted, DONE, Far,
     HELLO, Hello, INCOMING, Message, REFRESH, REFUSED, REGISTER, RELEASE, RESERVE, RESERVE_TUNNEL, RESERVED,
-    REVOKE, Refusal, Refused, RequestId, Reserve, ReserveTunnel, Reserved, Revoke, SessionId, StreamId,
-    WELCOME, Welcome, cap, far, grant,
+    REVOKE, Refusal, Refused, RequestId, Reserve, ReserveTunnel, Reserved, Revoke, SHED, SHEDDING, SessionId,
+    StreamId, WELCOME, Welcome, cap, far, grant,
 };
 use crate::counts::LaneCounts;
 use crate::fields::{Malformed, Reader};
 use crate::ids::KeyBytes;
+use crate::shed::{Answer, Ask};
 
 impl Message {
     /// Reads a message from its type and body, without the length in front.
@@ -40,6 +41,8 @@ impl Message {
             ACCEPT => Self::Accept(request(reader)?, stream(reader)?),
             COUNT => Self::Count(request(reader)?, session(reader)?),
             COUNTED => Self::Counted(counted(reader)?),
+            SHED => Self::Shed(Ask::decode(reader)?),
+            SHEDDING => Self::Shedding(Answer::decode(reader)?),
             unknown => Self::Unknown(unknown),
         })
     }
@@ -51,7 +54,7 @@ impl Message {
         let mut reader = Reader::new(bytes);
         match reader.u8().ok()? {
             RESERVE | RESERVE_TUNNEL | RELEASE | REFRESH | CAP | CHAIN | CONNECT | REGISTER | ACCEPT
-            | COUNT | REVOKE => request(&mut reader).ok(),
+            | COUNT | REVOKE | SHED => request(&mut reader).ok(),
             _ => None,
         }
     }

@@ -51,9 +51,9 @@ fn greeting() -> impl Strategy<Value = Message> {
     let name = "[a-zé-]{0,40}";
     let hello = (any::<u16>(), name, proptest::option::of(grant()))
         .prop_map(|(version, name, grant)| Message::Hello(Hello { version, name, grant }));
-    let welcome = (any::<u16>(), any::<u16>(), any::<u16>(), rate(), name, any::<[bool; 2]>()).prop_map(
-        |(version, data_port, sessions, max_rate, name, [counts, revokes])| {
-            let abilities = Abilities { counts, revokes };
+    let welcome = (any::<u16>(), any::<u16>(), any::<u16>(), rate(), name, any::<[bool; 3]>()).prop_map(
+        |(version, data_port, sessions, max_rate, name, [counts, revokes, sheds])| {
+            let abilities = Abilities { counts, revokes, sheds };
             Message::Welcome(Welcome { version, data_port, sessions, max_rate, name, abilities })
         },
     );
@@ -127,7 +127,9 @@ fn about_counts() -> impl Strategy<Value = Message> {
     );
     prop_oneof![
         counted,
-        (request(), session()).prop_map(|(request, session)| Message::Count(request, session))
+        (request(), session()).prop_map(|(request, session)| Message::Count(request, session)),
+        crate::shed::tests::ask().prop_map(Message::Shed),
+        crate::shed::tests::answer().prop_map(Message::Shedding)
     ]
 }
 
@@ -173,7 +175,7 @@ proptest! {
 
 #[test]
 fn a_relay_that_says_nothing_of_abilities_has_none() {
-    let abilities = Abilities { counts: true, revokes: true };
+    let abilities = Abilities { counts: true, revokes: true, sheds: true };
     let name = "fra1".to_owned();
     let welcome = Welcome { version: 1, data_port: 5115, sessions: 1, max_rate: None, name, abilities };
     let bytes = encoded(&Message::Welcome(welcome.clone()));

@@ -3,7 +3,7 @@
 use super::{
     ACCEPT, CAP, CHAIN, CONNECT, CONNECTED, COUNT, COUNTED, CapTarget, Counted, DONE, Far, HELLO, INCOMING,
     Message, REFRESH, REFUSED, REGISTER, RELEASE, RESERVE, RESERVE_TUNNEL, RESERVED, REVOKE, RequestId,
-    Reserve, Reserved, SessionId, WELCOME, cap, far, grant,
+    Reserve, Reserved, SHED, SHEDDING, SessionId, WELCOME, Welcome, cap, far, grant,
 };
 use crate::control::LENGTH_LEN;
 use crate::fields;
@@ -26,15 +26,7 @@ impl Message {
                 fields::short_str(&hello.name, out);
                 grant::encode(hello.grant.as_ref(), out);
             }
-            Self::Welcome(welcome) => {
-                out.push(WELCOME);
-                out.extend(welcome.version.to_be_bytes());
-                out.extend(welcome.data_port.to_be_bytes());
-                out.extend(welcome.sessions.to_be_bytes());
-                fields::rate(welcome.max_rate, out);
-                fields::short_str(&welcome.name, out);
-                out.extend(welcome.abilities.bits().to_be_bytes());
-            }
+            Self::Welcome(told) => welcome(told, out),
             Self::Refused(refused) => {
                 about(REFUSED, refused.request, out);
                 out.extend(refused.reason.code().to_be_bytes());
@@ -79,9 +71,27 @@ impl Message {
             }
             Self::Count(request, session) => about_session(COUNT, *request, *session, out),
             Self::Counted(told) => counted(told, out),
+            Self::Shed(ask) => {
+                out.push(SHED);
+                ask.encode(out);
+            }
+            Self::Shedding(answer) => {
+                out.push(SHEDDING);
+                answer.encode(out);
+            }
             Self::Unknown(kind) => out.push(*kind),
         }
     }
+}
+
+fn welcome(told: &Welcome, out: &mut Vec<u8>) {
+    out.push(WELCOME);
+    out.extend(told.version.to_be_bytes());
+    out.extend(told.data_port.to_be_bytes());
+    out.extend(told.sessions.to_be_bytes());
+    fields::rate(told.max_rate, out);
+    fields::short_str(&told.name, out);
+    out.extend(told.abilities.bits().to_be_bytes());
 }
 
 fn counted(told: &Counted, out: &mut Vec<u8>) {

@@ -14,7 +14,7 @@ mod treatment;
 mod unresponsive;
 mod web;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::Range;
 
@@ -138,12 +138,13 @@ impl Draft {
     /// The configuration, unless it lacks what was complained about.
     pub(super) fn build(self) -> Option<Config> {
         let site = self.site?;
-        let dear = dear_paths(&self.peers);
+        let (dear, others) = (dear_paths(&self.peers), other_names(&self.peers));
         let (treatment, networks) = (site.treatment.clone(), site.own_networks());
         let peers = self.peers.into_iter().map(|peer| peer.build(&treatment, &networks));
         let peers = peers.collect::<Option<_>>()?;
         let (ends, relays): (Vec<_>, Vec<_>) = self.relays.into_iter().partition(|relay| relay.is_tunnel_end);
-        let classes = self.classes.into_iter().map(|draft| draft.build(&dear)).collect::<Option<_>>()?;
+        let classes =
+            self.classes.into_iter().map(|draft| draft.build(&dear, &others)).collect::<Option<_>>()?;
         Some(Config {
             site: Site {
                 metrics: self.metrics,
@@ -229,6 +230,25 @@ fn dear_paths(peers: &[PeerDraft]) -> Vec<String> {
     names.into_iter().collect()
 }
 
+/// The names of what paths are beside their own names.
+fn other_names(peers: &[PeerDraft]) -> BTreeMap<String, Vec<String>> {
+    let of_peer = |peer: &PeerDraft| {
+        let transport = peer.transport.as_ref().map(|transport| *transport.get_ref());
+        let names = peer.paths.iter().filter_map(|path| {
+            Some((path.name.as_ref()?.get_ref().to_string(), path.other_names(transport)))
+        });
+        names.collect::<Vec<_>>()
+    };
+    let mut all = BTreeMap::<_, Vec<_>>::new();
+    for (name, others) in peers.iter().flat_map(of_peer) {
+        let known = all.entry(name).or_default();
+        known.extend(others);
+        known.sort();
+        known.dedup();
+    }
+    all
+}
+
 /// The name of a path.
 const PATH_NAME: Kind<Name> = NAME.like("\"dsl\"");
 
@@ -293,12 +313,17 @@ impl ClassDraft {
         Self { place: section.place(), name, class, matches, paths, avoid, strict_about_nothing }
     }
 
-    /// The class. One that spares quotas, and does not say itself which paths it prefers, avoids those that are `dear`.
-    fn build(self, dear: &[String]) -> Option<Class> {
+    /// The class. One that spares quotas, and does not say itself which paths it prefers, avoids those that are `dear`. Who names a
+    /// path means all that it is by `others`, too.
+    fn build(self, dear: &[String], others: &BTreeMap<String, Vec<String>>) -> Option<Class> {
         let mut class = self.class?;
         let spares = class.preset.as_ref().is_some_and(|chosen| chosen.preset.spares_quotas());
         if spares && self.paths.is_empty() && self.avoid.is_empty() {
             class.paths.avoid = dear.to_vec();
+        }
+        for named in [&mut class.paths.paths, &mut class.paths.avoid] {
+            let more: Vec<_> = named.iter().filter_map(|name| others.get(name)).flatten().cloned().collect();
+            named.extend(more);
         }
         Some(class)
     }

@@ -344,6 +344,8 @@ pub struct PathSettings {
     pub relays: Vec<Name>,
     /// What its datagrams are wrapped in. With IP-in-IP there is one relay, which may be a [`TunnelEnd`].
     pub transport: Transport,
+    /// Which of the flows it is over which a path is spread; the first has the name of that, and counts as the path itself.
+    pub flow: u8,
     /// Its share in the `wrr` scheduler.
     pub weight: Weight,
     /// What it is for.
@@ -360,6 +362,9 @@ pub struct PathSettings {
     pub congestion: PathCongestion,
 }
 
+/// The flow that every path has.
+pub(crate) const FIRST_FLOW: u8 = 1;
+
 impl PathSettings {
     /// A path of which nothing is said but its name.
     pub(crate) fn plain(name: Name) -> Self {
@@ -370,6 +375,7 @@ impl PathSettings {
             endpoint: None,
             relays: Vec::new(),
             transport: Transport::Udp,
+            flow: FIRST_FLOW,
             weight: Weight::default(),
             tier: Tier::default(),
             direction: Direction::Both,
@@ -378,6 +384,12 @@ impl PathSettings {
             mtu: None,
             congestion: PathCongestion::default(),
         }
+    }
+
+    /// Whether it is one of the further flows of another path, each of which has a local port of its own.
+    #[must_use]
+    pub fn is_further_flow(&self) -> bool {
+        self.flow != FIRST_FLOW
     }
 
     /// The name of what its rate and its quota are shared with by other paths of this site.

@@ -236,7 +236,9 @@ fn write_peer(peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             writeln!(f, "  paths        those that the peer opens: it dials in")
         }
         Paths::EveryUplink => writeln!(f, "  paths        one over every uplink there is"),
-        Paths::Listed(paths) => paths.iter().try_for_each(|path| write_path(path, peer, f)),
+        Paths::Listed(paths) => paths
+            .chunk_by(|_, next| next.is_further_flow())
+            .try_for_each(|path| write_path(&path[0], path.len(), peer, f)),
     }
 }
 
@@ -263,7 +265,7 @@ fn write_treatment(treatment: &Treatment, f: &mut fmt::Formatter<'_>) -> fmt::Re
     Ok(())
 }
 
-fn write_path(path: &PathSettings, peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_path(path: &PathSettings, flows: usize, peer: &Peer, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "  path {:<7} ", path.name)?;
     match (&path.interface, path.address) {
         (Some(interface), Some(address)) => write!(f, "by {interface}, from {address}")?,
@@ -284,6 +286,10 @@ fn write_path(path: &PathSettings, peer: &Peer, f: &mut fmt::Formatter<'_>) -> f
         Transport::Tls => write!(f, ", in a stream of TLS")?,
         Transport::Auto => write!(f, ", in a stream of TLS while nothing comes by UDP")?,
     }
+    let each = if flows > 1 { " each" } else { "" };
+    if flows > 1 {
+        write!(f, ", over {flows} flows, the last of them {}-{flows}", path.name)?;
+    }
     write!(f, ", weight {}", path.weight)?;
     if path.tier != Tier::default() {
         write!(f, ", {}", path.tier.name())?;
@@ -297,8 +303,8 @@ fn write_path(path: &PathSettings, peer: &Peer, f: &mut fmt::Formatter<'_>) -> f
         write!(f, ", {quota}")?;
     }
     match (path.congestion, path.max_rate) {
-        (PathCongestion::Fixed(rate), _) => write!(f, ", always {rate}/s")?,
-        (PathCongestion::Model | PathCongestion::Cubic, Some(rate)) => write!(f, ", at most {rate}/s")?,
+        (PathCongestion::Fixed(rate), _) => write!(f, ", always {rate}/s{each}")?,
+        (PathCongestion::Model | PathCongestion::Cubic, Some(rate)) => write!(f, ", at most {rate}/s{each}")?,
         (PathCongestion::Model | PathCongestion::Cubic, None) => {}
     }
     if path.congestion == PathCongestion::Cubic {

@@ -317,6 +317,8 @@ impl Control {
                 _ = retry.tick(), if self.retry_paths => self.retry_paths().await,
                 _ = look.tick() => {
                     self.names.end_waiting_calls();
+                    self.peers.log_changed_paths();
+                    self.log_gone_addresses();
                     self.end_idle_capture().await?;
                     self.relays.look_at_paths(&self.peers, &self.plane).await?;
                     self.revive().await?;

@@ -52,6 +52,8 @@ enum Step {
 struct Fallback {
     is_silent: bool,
     throttle: Throttle,
+    /// Whether it stands by, so that the stream carries everything.
+    stands_by: bool,
     /// Whether it answers, and is not throttled, and since when that is so.
     works: bool,
     since: Instant,
@@ -68,6 +70,7 @@ impl Fallback {
         Self {
             is_silent: false,
             throttle: Throttle::new(),
+            stands_by: false,
             works: true,
             since: now,
             stream: None,
@@ -94,6 +97,13 @@ impl Fallback {
         if self.works != works {
             (self.works, self.since) = (works, now);
         }
+    }
+
+    /// Whether it has to stand by from now on, or not any more: what a network drops of it, again and again, holds up the flows inside.
+    fn take_standby(&mut self) -> Option<bool> {
+        let before = self.stands_by;
+        self.stands_by = self.stream.is_some() && self.throttle.is_to_be_spared();
+        (self.stands_by != before).then_some(self.stands_by)
     }
 
     /// When something is to be done, or looked at, if nothing happens before.
@@ -187,6 +197,7 @@ impl Control {
             }
         }
         let gone = std::mem::replace(&mut self.fallbacks.of, found);
+        self.spare_throttled().await?;
         for ((peer, _), fallback) in gone {
             if let Some(stream) = fallback.stream {
                 self.end_fallback(peer, stream).await?;
@@ -207,6 +218,28 @@ impl Control {
             }
         }
         Ok(())
+    }
+
+    /// Has paths stand by that are throttled, unless a person has said what they are to do.
+    async fn spare_throttled(&mut self) -> Result<(), DaemonError> {
+        let mut wishes = Vec::new();
+        for (&(peer, path), fallback) in &mut self.fallbacks.of {
+            let Some(standby) = fallback.take_standby() else { continue };
+            let index = self.peers.index_of(peer);
+            if index.is_some_and(|index| !self.peers[index].on_standby.contains(&path)) {
+                wishes.push((peer, path, standby));
+            }
+        }
+        if wishes.is_empty() {
+            return Ok(());
+        }
+        let ask = move |plane: &mut Plane| {
+            for (peer, path, standby) in wishes {
+                // One that is being removed, or spared already, has no use for it.
+                let _ = plane.path(peer, path).map(|mut path| path.set_standby(standby, Instant::now()));
+            }
+        };
+        self.plane.post(ask).await
     }
 
     async fn begin_fallback(&mut self, peer: PeerId, path: PathId, now: Instant) {
@@ -307,6 +340,19 @@ mod tests {
         path.note_silence(true, now);
         path.begin(STREAM, now);
         assert_eq!(path.hold, HOLD, "that was long ago");
+    }
+
+    #[test]
+    fn a_path_stands_by_only_beside_its_stream() {
+        let start = Instant::now();
+        let mut path = Fallback::new(start);
+        assert_eq!(path.take_standby(), None);
+        path.throttle = Throttle::found(start);
+        assert_eq!(path.take_standby(), None, "there is no stream");
+        path.begin(STREAM, start);
+        assert_eq!((path.take_standby(), path.take_standby()), (Some(true), None));
+        path.end(start);
+        assert_eq!((path.take_standby(), path.take_standby()), (Some(false), None));
     }
 
     #[test]

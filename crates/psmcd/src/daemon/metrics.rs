@@ -326,6 +326,16 @@ pub const METRICS: Set<Scraped> = Set {
             |of, out| of_judged(of, |peer| out.add(&[&peer.name], count(&peer.unresponsive, "held"))),
         ),
         Metric::new(
+            "peer_shed_total",
+            &["peer", "event"],
+            "What a peer wanted dropped here of its own traffic: messages `taken`, `replayed`, `expired` or with `too_many` rules, and rules that were `foreign`, `contradictory` or `illegal`.",
+            |of, out| {
+                of.status.peers.iter().try_for_each(|peer| {
+                    peer.shedding.iter().try_for_each(|(event, count)| out.add(&[&peer.name, event], *count))
+                })
+            },
+        ),
+        Metric::new(
             "peer_paths_waiting",
             &["peer"],
             "Paths that a peer should have and that cannot be opened yet.",

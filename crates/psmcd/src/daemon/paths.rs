@@ -235,10 +235,10 @@ pub(super) fn local_end(settings: &PathSettings) -> LocalEnd {
 fn bind_of(settings: &PathSettings, remote: SocketAddr) -> Option<UdpBind> {
     let PathSettings { interface, address, .. } = settings;
     let any = unspecified(remote);
+    let is_bound = interface.is_some() || address.is_some() || settings.is_further_flow();
     let ip = address.map_or(any.ip(), |address| address.get());
     let interface = interface.as_ref().map(|name| name.as_str().to_owned());
-    (interface.is_some() || address.is_some())
-        .then_some(UdpBind { address: SocketAddr::new(ip, 0), interface })
+    is_bound.then_some(UdpBind { address: SocketAddr::new(ip, 0), interface })
 }
 
 /// Whether the interface of these settings has no address to send to `remote` from but those in the tunnel.

@@ -1,16 +1,19 @@
 //! The peers of a site as the control side sees them.
 
 mod log;
+mod path_lines;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 use std::time::Instant;
 
-use psmc_core::{PathState, PeerError, PeerId, SchedulerKind};
+use psmc_core::{PeerError, PeerId, SchedulerKind};
 use psmc_net::tls::AllowedKeys;
 use psmc_wire::PathId;
 use thiserror::Error;
 
+use self::log::PathNews;
+use self::path_lines::PathLines;
 use super::DaemonError;
 use super::control::Control;
 use super::often::Often;
@@ -55,8 +58,10 @@ pub(super) struct Peer {
     /// Lines of the log about its connections, and about its paths.
     pub(super) connection_lines: Often,
     pub(super) path_lines: Often,
-    /// The state of each path that was told last.
-    pub(super) told_states: BTreeMap<PathId, PathState>,
+    /// What was told of each path.
+    pub(super) told_paths: PathLines,
+    /// What is to be said of them together.
+    news: PathNews,
     /// Paths that cannot be opened yet.
     pub(super) waiting: Waiting,
     /// Who calls with its key.
@@ -90,7 +95,8 @@ impl Peer {
             said_error: None,
             connection_lines: Often::new(CONNECTION_LINES),
             path_lines: Often::new(PATH_LINES),
-            told_states: BTreeMap::new(),
+            told_paths: PathLines::default(),
+            news: PathNews::default(),
             waiting: Waiting::default(),
             callers: Callers::default(),
         }

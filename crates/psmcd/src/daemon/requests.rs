@@ -112,6 +112,7 @@ impl Control {
             Request::PathList { peer } => return self.list_paths(peer.as_deref()).await,
             Request::Sla => return Ok(Response::Sla(self.slas.statuses(Instant::now()))),
             Request::Flows => return self.flows().await.map_err(Refusal::Ends),
+            Request::Shed(spec) => return self.shed(spec).await,
             Request::Segments { peer } => return Ok(self.segments(peer.as_deref())?),
             Request::PathAdd { peer, path } => return self.add_path(&peer, &path).await,
             Request::PathRemove { peer, path } => self.close_path(self.peers.find(&peer)?, &path).await?,

@@ -19,6 +19,7 @@ use psmc_wire::PathId;
 use super::DaemonError;
 use super::control::Control;
 use super::dial::Route;
+use super::gathered::{Gathered, listed};
 use super::paths::{LISTEN_SOCKET, OpenPath, bind_port, lacks_address, local_end};
 use super::relays::Goal;
 use crate::config::{Endpoint, PathSettings};
@@ -47,6 +48,8 @@ const ASK_INTERVAL: Duration = Duration::from_millis(1900);
 #[derive(Debug, Default)]
 pub(super) struct Revivals {
     trials: BTreeMap<(PeerId, PathId), Trial>,
+    /// Addresses of this machine that peers have called and that are gone, to be told of.
+    gone: Gathered<IpAddr, ()>,
 }
 
 /// What was tried for one path since it fell silent.
@@ -237,13 +240,23 @@ impl Control {
     }
 
     /// Addresses of this machine come and go. Peers that have called at one that is gone are answered from another.
-    pub(super) async fn look_at_called_addresses(&self) -> Result<(), DaemonError> {
+    pub(super) async fn look_at_called_addresses(&mut self) -> Result<(), DaemonError> {
         let called = self.plane.call(|plane| plane.site.called_addresses()).await?;
         for gone in called.into_iter().filter(|&address| !is_local(address)) {
-            tracing::info!(address = %gone, "the listening address was removed: answering peers from another one");
+            self.revivals.gone.note(gone, ());
             self.plane.post(move |plane| plane.site.handle_address_gone(gone, Instant::now())).await?;
         }
+        self.log_gone_addresses();
         Ok(())
+    }
+
+    /// Says which addresses are gone, once a second.
+    pub(super) fn log_gone_addresses(&mut self) {
+        let gone = self.revivals.gone.due(Instant::now());
+        if !gone.is_empty() {
+            let address = listed(gone.keys());
+            tracing::info!(address, "the listening address was removed: answering peers from another one");
+        }
     }
 
     /// The ways to the other addresses of what silent paths of a peer lead to.

@@ -3,8 +3,8 @@
 use psmc_api::{PathSpec, RateLimit};
 
 use crate::config::{
-    DIRECTION, Direction, Endpoint, PathCongestion, PathSettings, Rate, TIER, Tier, Transport, ValueError,
-    Weight,
+    DIRECTION, Direction, Endpoint, FIRST_FLOW, PathCongestion, PathSettings, Rate, TIER, Tier, Transport,
+    ValueError, Weight,
 };
 use crate::quota::Quota;
 
@@ -63,6 +63,7 @@ pub(super) fn settings(
         endpoint,
         relays: spec.relays.iter().map(|name| name.parse()).collect::<Result<_, _>>()?,
         transport: spec.transport.as_deref().map_or(Ok(transport), carrier)?,
+        flow: FIRST_FLOW,
         weight: spec
             .weight
             .map(|weight| weight.to_string().parse::<Weight>())

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 use psmc_core::condition::{Conditioning, Precedence};
 use psmc_core::police::{Counts, PoliceCounters};
+use psmc_core::shed::ShedCounts;
 use psmc_core::{self as core, PeerId, RefusalCounters, Tier};
 use psmc_net::keys::PublicKey;
 use psmc_wire::frame::PathUse;
@@ -162,6 +163,7 @@ impl Control {
             reorder: reorder(session),
             repair: repair(session),
             unresponsive: session.police.as_ref().map(unresponsive).unwrap_or_default(),
+            shedding: shedding(session.shed),
             streams: session.streams.map(|counters| stream_status(counters, session.open_streams)),
             classes: session.classes.iter().map(class_status).collect(),
             heard_s: heard_at.map(|at| seconds(now.saturating_duration_since(at))),
@@ -203,6 +205,24 @@ impl Session {
         let ports = status.paths.iter().map(|path| plane.local_port(path.address.socket)).collect();
         Self { status, ports, stands_by_for: plane.site.waits_for(peer) }
     }
+}
+
+/// What has become of what a peer wanted dropped here; nothing if it has wanted nothing.
+fn shedding(counts: ShedCounts) -> BTreeMap<String, u64> {
+    if counts == ShedCounts::default() {
+        return BTreeMap::new();
+    }
+    let ShedCounts { taken, replayed, expired, too_many, foreign, contradictory, illegal } = counts;
+    let counts = [
+        ("taken", taken),
+        ("replayed", replayed),
+        ("expired", expired),
+        ("too_many", too_many),
+        ("foreign", foreign),
+        ("contradictory", contradictory),
+        ("illegal", illegal),
+    ];
+    counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
 /// Flows that lose much, and those among them that are held down.
@@ -326,6 +346,7 @@ fn drops(session: &core::PeerStatus) -> BTreeMap<String, u64> {
         ("path_queue", path_queue + session.counters.forgotten_dropped),
         ("udp_rate_limit", session.counters.udp_limited),
         ("unresponsive", session.counters.unresponsive),
+        ("shed", session.counters.shed),
         ("duplicate", session.reorder.duplicates),
     ];
     counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
@@ -361,6 +382,7 @@ fn path_status(path: &core::PathStatus, open: Option<&OpenPath>) -> PathStatus {
         quota: None,
         max_rate_mbps: path.max_rate.map(megabits),
         mtu: path.mtu,
+        narrower_than: path.narrower_than,
         rtt_ms: path.rtt.map(|(smoothed, _)| milliseconds(smoothed)),
         rtt_var_ms: path.rtt.map(|(_, variation)| milliseconds(variation)),
         loss_pct: 100.0 * path.loss,

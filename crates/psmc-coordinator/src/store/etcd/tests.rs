@@ -65,6 +65,7 @@ fn batch(serial: u64) -> Batch {
     Batch {
         mitigations: vec![("www".to_owned(), State { id: 5, serial, ..State::default() })],
         blocked: Some(vec!["van".to_owned()]),
+        granted: Some(Granted { longest_s: serial, ..Granted::default() }),
         events: vec![event(serial), event(serial + 1)],
     }
 }
@@ -93,6 +94,7 @@ fn what_a_leader_has_written_is_there_for_the_next_one() {
         let contents = second.load().await.unwrap();
         assert_eq!(contents.mitigations["www"].serial, 3);
         assert_eq!(contents.blocked, ["van"]);
+        assert_eq!(contents.granted.longest_s, 3);
         // The order is that of time, and anybody may ask.
         assert_eq!(first.events(3).await.unwrap(), [event(4), event(3), event(2)]);
         second.commit(batch(9)).await.unwrap();

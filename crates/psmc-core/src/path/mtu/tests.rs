@@ -170,6 +170,29 @@ fn a_path_that_answers_small_datagrams_only_has_become_narrow() {
     assert!(!rig.mtu.take_shrunk());
 }
 
+/// No network should, and some do.
+#[test]
+fn a_path_that_swallows_the_base_size_is_used_with_less() {
+    let mut rig = Rig::new(1452, 1452);
+    rig.search();
+    rig.carries = 900;
+    rig.mtu.on_silence(Some(1452));
+    rig.mtu.on_revived(rig.now);
+    assert_eq!(rig.size(), BASE, "that is all that is known");
+    rig.mtu.on_silence(Some(BASE));
+    rig.mtu.on_revived(rig.now);
+    assert_eq!(rig.size(), LEAST_PACKET - HEADERS);
+    rig.search();
+    assert!((900 - GRAIN..=900).contains(&rig.size()), "{}", rig.size());
+    assert_eq!(rig.mtu.narrower_than(), Some(1500));
+    rig.mtu.on_silence(Some(LEAST_PACKET - HEADERS));
+    rig.mtu.on_revived(rig.now);
+    assert!(
+        rig.size() > LEAST_PACKET - HEADERS,
+        "what was swallowed is no larger than what every host takes"
+    );
+}
+
 #[test]
 fn what_the_kernel_refuses_is_not_used_any_more() {
     let mut rig = Rig::new(1452, 1452);

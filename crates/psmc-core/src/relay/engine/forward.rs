@@ -4,11 +4,11 @@ use std::ops::Range;
 use std::time::Instant;
 
 use psmc_wire::PacketBuf;
-use psmc_wire::hop::{HopHeader, hop_marks};
+use psmc_wire::hop::{HopHeader, HopResponse, hop_marks};
 
 use super::Relay;
 use crate::counted::count;
-use crate::relay::limiter::Limiter;
+use crate::limiter::Limiter;
 use crate::relay::queues::{MAX_LEN, Turn, Why};
 use crate::relay::rio::precedence;
 use crate::relay::session::{Address, Disbelief, Session, Side};
@@ -32,6 +32,10 @@ impl Relay {
         now: Instant,
     ) -> Option<(Address, &'d [u8])> {
         let now = self.clock(now);
+        if HopResponse::is_one(datagram) {
+            self.handle_response(datagram, from);
+            return None;
+        }
         let Ok(header) = HopHeader::parse(datagram) else {
             self.refusals.malformed += 1;
             return None;
@@ -44,7 +48,7 @@ impl Relay {
             return None;
         };
         let was_known = session.ends[entry.from.index()].address.is_some();
-        match session.ends[entry.from.index()].accept(&header, datagram, from) {
+        match session.ends[entry.from.index()].accept(&header, datagram, from, now) {
             Ok(()) => {
                 session.used_at = now;
                 session.note_received(entry.from.other(), &header, datagram, now);
@@ -71,6 +75,9 @@ impl Relay {
     /// The next datagram that need not wait any more: where it goes, its buffer, and which bytes of that are to be
     /// sent.
     pub fn poll_waiting(&mut self, now: Instant) -> Option<(Address, PacketBuf, Range<usize>)> {
+        if let Some(challenge) = self.challenges.pop() {
+            return Some(challenge);
+        }
         let now = self.clock(now);
         while let Some(turn) = self.queues.take_due(now) {
             if let Some(sent) = self.take_turn(turn, now) {
@@ -95,15 +102,24 @@ impl Relay {
         now: u64,
     ) -> Option<(Address, &'d [u8])> {
         let session = self.sessions[index as usize].as_deref_mut()?;
-        let end = &mut session.ends[to.index()];
+        let end = &session.ends[to.index()];
         if end.is_relay() && header.hops_left == 0 {
             self.refusals.too_many_hops += 1;
             return None;
         }
+        let mark = header.marks.drop_precedence;
+        if !self.shedding.passes(session.owner(to), end.hop.label, mark, datagram.len(), now) {
+            self.refusals.shed += 1;
+            return None;
+        }
         let Some(address) = end.address else {
-            self.hold(index, to, header.marks.drop_precedence, datagram, now);
+            self.hold(index, to, mark, datagram, now);
             return None;
         };
+        if end.elsewhere.is_some_and(|elsewhere| elsewhere.is_due(now)) {
+            self.challenge(index, to, datagram, now);
+        }
+        let session = self.sessions[index as usize].as_deref_mut()?;
         let due = ready_at(session, to, &self.total, now);
         let lane = &mut session.lanes[to.index()];
         if due <= now && lane.is_empty() {
@@ -115,7 +131,6 @@ impl Relay {
             return None;
         }
         let was_empty = lane.is_empty();
-        let mark = header.marks.drop_precedence;
         if !lane.admits(mark, now, &mut self.rng) {
             self.refusals.dropped[precedence(mark)] += 1;
             return None;

@@ -46,6 +46,8 @@ pub struct PlainEnd {
     pub local: Ipv4Addr,
     /// The inner addresses behind it.
     pub inside: Vec<Ipv4Net>,
+    /// The site that may have dropped what goes to it.
+    pub owner: Option<KeyBytes>,
     /// What the first link to it takes, in bytes with the outer header, unless that depends on where a site is.
     pub mtu: u16,
 }
@@ -76,6 +78,8 @@ pub(super) struct End {
     pub(super) outer: PlainOuter,
     pub(super) local: Ipv4Addr,
     inside: Vec<Ipv4Net>,
+    /// The site that may have dropped what goes to it.
+    pub(super) owner: Option<KeyBytes>,
     /// Its outer address, if it is anywhere.
     pub(super) address: Option<Ipv4Addr>,
     link_mtu: u16,
@@ -89,7 +93,7 @@ impl Pair {
         Self { name: config.name, lanes: [lane(), lane()], ends: config.ends.map(End::new) }
     }
 
-    /// Whether this is the pair that the configuration describes, but for its rate and for what links take.
+    /// Whether this is the pair that the configuration describes, but for its rate, the owners of its ends and what links take.
     pub(super) fn is(&self, config: &PlainPair) -> bool {
         let same = |(end, config): (&End, &PlainEnd)| {
             end.outer == config.outer && end.local == config.local && end.inside == config.inside
@@ -97,12 +101,13 @@ impl Pair {
         self.name == config.name && self.ends.iter().zip(&config.ends).all(same)
     }
 
-    /// Takes over the rate, and what links take.
+    /// Takes over the rate, the owners, and what links take.
     pub(super) fn renew(&mut self, config: &PlainPair) {
         for lane in &self.lanes {
             lane.limiter.set_rate(config.rate);
         }
         for (end, config) in self.ends.iter_mut().zip(&config.ends) {
+            end.owner = config.owner;
             if let PlainOuter::Fixed(_) = config.outer {
                 end.link_mtu = config.mtu;
             }
@@ -125,8 +130,8 @@ impl End {
             PlainOuter::Fixed(address) => Some(address),
             PlainOuter::Site(_) => None,
         };
-        let PlainEnd { outer, local, inside, mtu } = config;
-        Self { outer, local, inside, address, link_mtu: mtu, narrow: None }
+        let PlainEnd { outer, local, inside, owner, mtu } = config;
+        Self { outer, local, inside, owner, address, link_mtu: mtu, narrow: None }
     }
 
     /// Whether an inner address is behind it.
@@ -282,6 +287,8 @@ pub struct PlainCounters {
     pub too_big: u64,
     /// There was no room for them among all that waits, or they are too long to wait.
     pub queue_full: u64,
+    /// The owner of the end to which they go has asked that they be dropped.
+    pub shed: u64,
     /// Packets that were cut for a narrower way.
     pub cut: u64,
     /// ICMP errors that were sent to inner hosts, the relay's own and those passed on.

@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use psmc_wire::ids::KeyBytes;
 use psmc_wire::ip::{IPV4_HEADER_LEN, IcmpError, Ipv4, Problem, checksum, encapsulate, icmp_error};
+use psmc_wire::shed::{Ask, Packets as Inner, Rule, What};
 
 use super::*;
 use crate::relay::Limiter;
+use crate::shed::{Bounds, Register, ShedCounts};
 
 const RELAY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const LEFT: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 5);
@@ -78,7 +80,8 @@ fn pair(name: &str, rate: Option<u64>, ends: [PlainEnd; 2]) -> PlainPair {
 }
 
 fn end(address: Ipv4Addr, local: Ipv4Addr, inside: &str) -> PlainEnd {
-    PlainEnd { outer: PlainOuter::Fixed(address), local, inside: vec![inside.parse().unwrap()], mtu: 1500 }
+    let inside = vec![inside.parse().unwrap()];
+    PlainEnd { outer: PlainOuter::Fixed(address), local, inside, owner: None, mtu: 1500 }
 }
 
 fn wrap(from: Ipv4Addr, to: Ipv4Addr, inner: &[u8]) -> Vec<u8> {
@@ -295,6 +298,31 @@ fn an_end_of_several_pairs_reaches_each_by_its_own() {
     // The spokes do not reach each other.
     let between = packet(Ipv4Addr::new(10, 2, 0, 1), Ipv4Addr::new(10, 3, 0, 1), [0, 9], 0, 9);
     assert_eq!(world.arrive(Ipv4Addr::new(198, 51, 100, 1), &between), []);
+}
+
+#[test]
+fn what_goes_to_an_end_is_dropped_for_its_owner_by_what_is_inside() {
+    let owned = PlainEnd { owner: Some(VAN), ..end(RIGHT, RELAY, "10.2.0.0/16") };
+    let mut world = World::with(vec![pair("north", None, [end(LEFT, RELAY, "10.1.0.0/16"), owned])]);
+    let (there, back) = (packet(A, B, [0, 9], 0, 9), packet(B, A, [0, 9], 0, 9));
+    let packets = |destination: &str| {
+        let destination = destination.parse().unwrap();
+        Inner { destination, source: None, protocol: Some(UDP), ports: None }
+    };
+    let said =
+        ["10.2.0.1/32", "10.1.0.1/32"].map(|to| Rule { what: What::Packets(packets(to)), rate: Some(0) });
+    let ask = Ask { request: 1, serial: 1, lifetime_ms: 10_000, rules: said.to_vec() };
+    let mut register = Register::default();
+    // Even if somebody takes it for the owner of everything.
+    register.handle(&ask, Bounds::default(), |_| true, &mut ShedCounts::default(), 0);
+    world.tunnels.set_rules(VAN, Some(Arc::new(register.held())));
+    assert_eq!(world.arrive(LEFT, &there), []);
+    assert_eq!(world.arrive(RIGHT, &back).len(), 1, "it goes to another's end");
+    let other = packet(A, Ipv4Addr::new(10, 2, 0, 2), [0, 9], 0, 9);
+    assert_eq!(world.arrive(LEFT, &other).len(), 1, "nothing was said of it");
+    assert_eq!(world.tunnels.counters, PlainCounters { shed: 1, ..PlainCounters::default() });
+    world.now += Duration::from_secs(10);
+    assert_eq!(world.arrive(LEFT, &there).len(), 1, "nobody has asked again");
 }
 
 const VAN: KeyBytes = KeyBytes([7; 32]);

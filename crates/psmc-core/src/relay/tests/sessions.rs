@@ -1,8 +1,8 @@
 //! Who is believed, where datagrams go, and how long a session lives.
 
-use psmc_wire::Label;
-use psmc_wire::hop::{HopHeader, HopKey, INNER, MAX_HOPS};
+use psmc_wire::hop::{HopChallenge, HopHeader, HopKey, INNER, MAX_HOPS, replace_hop_header};
 use psmc_wire::relay::SessionId;
+use psmc_wire::{Label, PathId};
 
 use super::*;
 use crate::relay::session::{Passages, Session};
@@ -93,8 +93,94 @@ fn addresses_follow_authentic_datagrams_only() {
     assert_eq!(world.send(replayed, elsewhere), None);
     world.send(held_back, elsewhere).expect("it is authentic, but not the newest");
     assert_eq!(world.send(far.datagram(100), far.address).unwrap().0, near.address);
+    assert!(world.waiting().is_empty(), "nothing to ask");
+    // The newest one moves it, but only once it has answered there.
     world.send(near.datagram(100), elsewhere).unwrap();
-    assert_eq!(world.send(far.datagram(100), far.address).unwrap().0, elsewhere);
+    let sent = world.across(&mut far, 100);
+    assert_eq!(sent.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [near.address, elsewhere, elsewhere]);
+    assert_eq!(sent[2].1, sent[0].1, "the same datagram, for whom it is of use");
+    let challenge = HopChallenge::parse(&sent[1].1).unwrap();
+    assert_eq!((challenge.path, challenge.label), (PathId(0), Label(0)));
+    assert!(HopChallenge::is_authentic(&sent[1].1, &near.hop));
+    near.respond(challenge.token, elsewhere, &mut world);
+    assert_eq!(world.across(&mut far, 100).iter().map(|(to, _)| *to).collect::<Vec<_>>(), [elsewhere]);
+}
+
+#[test]
+fn a_leg_moves_for_nobody_who_cannot_answer_there() {
+    let mut world = World::new();
+    let session = world.session(None);
+    let mut near = Sender::new(&session.near, "198.51.100.1:1000");
+    let mut far = Sender::new(&session.far, "192.0.2.2:5115");
+    let (elsewhere, third) = (address("203.0.113.66:6"), address("203.0.113.67:7"));
+    world.send(near.datagram(100), near.address).unwrap();
+    // Somebody on the way sends the newest one on from an address of his own.
+    world.send(near.datagram(100), elsewhere).unwrap();
+    let token = HopChallenge::parse(&world.across(&mut far, 100)[1].1).unwrap().token;
+    // What he makes up, what comes from where nobody was asked, and a key that is not the end's.
+    near.respond([7; 8], elsewhere, &mut world);
+    near.respond(token, third, &mut world);
+    near.respond(token, near.address, &mut world);
+    let mut stranger = Sender::new(&session.near, "203.0.113.66:6");
+    stranger.hop.key = HopKey([0; 16]);
+    stranger.respond(token, elsewhere, &mut world);
+    world.send(vec![0x73; 23], elsewhere);
+    let refusals = Refusals { malformed: 1, replayed: 3, forged: 1, ..Refusals::default() };
+    assert_eq!(world.relay.refusals, refusals);
+    assert_eq!(world.across(&mut far, 100)[0].0, near.address);
+    // A newer one from where the end is makes the question void, and so does one from a third place.
+    world.send(near.datagram(100), near.address).unwrap();
+    near.respond(token, elsewhere, &mut world);
+    world.send(near.datagram(100), elsewhere).unwrap();
+    world.send(near.datagram(100), third).unwrap();
+    let next = HopChallenge::parse(&world.across(&mut far, 100)[1].1).unwrap().token;
+    assert_ne!(next, token);
+    near.respond(next, elsewhere, &mut world);
+    assert_eq!(world.across(&mut far, 100)[0].0, near.address);
+    near.respond(next, third, &mut world);
+    assert_eq!(world.across(&mut far, 100)[0].0, third);
+}
+
+#[test]
+fn no_more_than_three_times_what_came_goes_where_nobody_has_answered() {
+    let mut world = World::new();
+    let session = world.session(None);
+    let mut near = Sender::new(&session.near, "198.51.100.1:1000");
+    let mut far = Sender::new(&session.far, "192.0.2.2:5115");
+    let elsewhere = address("203.0.113.66:6");
+    world.send(near.datagram(100), near.address).unwrap();
+    let mut sent = 0;
+    for came in [60, 200] {
+        world.send(near.datagram(came), elsewhere).unwrap();
+        for number in 0..1000 {
+            world.pass(Duration::from_millis(10));
+            let all = world.across(&mut far, 100 + number);
+            sent +=
+                all.iter().filter(|(to, _)| *to == elsewhere).map(|(_, bytes)| bytes.len()).sum::<usize>();
+        }
+        let may = 3 * if came == 60 { 60 } else { 260 };
+        assert!((may / 2..=may).contains(&sent), "{sent} bytes");
+    }
+    // One answer suffices, to whichever challenge: all of them are alike.
+    assert_eq!(world.relay.refusals, Refusals::default());
+}
+
+#[test]
+fn an_end_that_does_not_answer_challenges_is_followed_at_once() {
+    let mut world = World::new();
+    let session = world.session(None);
+    let mut near = Sender::new(&session.near, "198.51.100.1:1000");
+    let mut far = Sender::new(&session.far, "192.0.2.2:5115");
+    let mut of_relay = |from: Address, world: &mut World| {
+        let mut datagram = near.datagram(100);
+        let number = PacketNumber(near.next.0 - 1);
+        replace_hop_header(&mut datagram, &near.hop, number);
+        world.send(datagram, from).unwrap();
+    };
+    for from in ["198.51.100.1:1000", "203.0.113.66:6"].map(address) {
+        of_relay(from, &mut world);
+        assert_eq!(world.across(&mut far, 100).iter().map(|(to, _)| *to).collect::<Vec<_>>(), [from]);
+    }
 }
 
 #[test]
@@ -229,7 +315,8 @@ fn a_full_relay_takes_sessions_again_when_others_end() {
     let first = world.session(None);
     let _second = world.session(None);
     let ticket = world.account.take_session().unwrap();
-    let spec = SessionSpec { ticket, rate: None, address: None, far: Leg::Site, near_inside: None };
+    let spec =
+        SessionSpec { ticket, rate: None, address: None, far_site: None, far: Leg::Site, near_inside: None };
     assert_eq!(world.relay.add(spec, || [9; 32], world.now), Err(AddError));
     assert_eq!(world.account.sessions(), 2, "the ticket is given back");
     world.relay.remove(first.id, SITE, world.now).unwrap();

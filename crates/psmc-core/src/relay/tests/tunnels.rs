@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use psmc_wire::hop::INNER;
+use psmc_wire::hop::{HopChallenge, INNER};
 
 use super::*;
 
@@ -16,6 +16,7 @@ fn tunnelled(world: &mut World) -> Added {
         ticket,
         rate: None,
         address: Some(Address::of(FAR.into())),
+        far_site: None,
         far: Leg::Site,
         near_inside,
     })
@@ -38,6 +39,10 @@ fn the_near_end_comes_and_is_answered_through_its_tunnel() {
         let datagram = near.datagram(100);
         let bare = datagram[INNER].to_vec();
         assert_eq!(world.send(datagram, way), Some((far.address, bare)));
+        // It is asked within its tunnel when that begins elsewhere, and answers there.
+        let asked = world.across(&mut far, 80).into_iter().filter(|(to, _)| *to == way);
+        let challenge = asked.filter_map(|(_, bytes)| HopChallenge::parse(&bytes).ok()).next();
+        challenge.into_iter().for_each(|challenge| near.respond(challenge.token, way, &mut world));
         let answer = far.datagram(80);
         let bare = answer[INNER].to_vec();
         assert_eq!(world.send(answer, far.address), Some((way, bare)), "to where it came from last");

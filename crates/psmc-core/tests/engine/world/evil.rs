@@ -1,6 +1,7 @@
 //! What an evil relay does with what it should hand on.
 
 use std::collections::VecDeque;
+use std::mem::take;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -57,8 +58,10 @@ impl Evil {
         Self { tricks, kept: VecDeque::new(), random: seed | 1 }
     }
 
-    /// What it makes of a datagram.
+    /// What it makes of a datagram. By another link than its own it hands on one at most: who fills other links does so
+    /// without a relay as well.
     pub(super) fn handle(&mut self, honest: Handed, links: usize) -> Vec<Handed> {
+        let own = honest.link;
         self.kept.push_front(honest.clone());
         self.kept.truncate(KEPT);
         let mut handed = vec![honest];
@@ -67,6 +70,8 @@ impl Evil {
                 handed = handed.into_iter().flat_map(|one| self.play(trick, one, links)).collect();
             }
         }
+        let mut may_misplace = true;
+        handed.retain(|one| one.link == own || take(&mut may_misplace));
         handed
     }
 

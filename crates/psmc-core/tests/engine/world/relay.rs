@@ -19,6 +19,8 @@ use super::{HQ, HQ_SOCKET, VAN, World, address, path_config};
 #[derive(Default)]
 pub struct Relays {
     relays: BTreeMap<usize, Standing>,
+    /// The port that a NAT has given the van, by the link that it stands in.
+    ports: BTreeMap<usize, u16>,
     draws: u64,
 }
 
@@ -70,33 +72,54 @@ impl Relays {
         datagram: &[u8],
         now: Instant,
     ) -> Option<(Vec<u8>, SocketAddr)> {
-        let from = address(link, end);
+        let (from, across) = (self.seen_from(link, end), self.seen_from(link, 1 - end));
         let mut datagram = datagram.to_vec();
         let Some(standing) = self.relays.get_mut(&link) else {
             return Some((datagram, from));
         };
-        let from = Address::of(from);
-        let (to, passed) = standing.relay.handle_datagram(&mut datagram, from, now)?;
-        assert_eq!(to.remote, address(link, 1 - end), "handed to the wrong end");
-        Some((passed.to_vec(), standing.address))
+        let (to, passed) = standing.relay.handle_datagram(&mut datagram, Address::of(from), now)?;
+        assert_eq!(to.remote.ip(), across.ip(), "handed to the wrong end");
+        // A NAT knows nothing of a port that it has given up.
+        (to.remote == across).then(|| (passed.to_vec(), standing.address))
+    }
+
+    /// Where an end of a link seems to be from the relay in it.
+    fn seen_from(&self, link: usize, end: usize) -> SocketAddr {
+        let mut seen = address(link, end);
+        if end == VAN {
+            self.ports.get(&link).into_iter().for_each(|&port| seen.set_port(port));
+        }
+        seen
     }
 
     /// What has waited at the relay in a link and need not any more: to which end it goes, what it is, and where it seems
     /// to come from.
     pub(super) fn poll(&mut self, link: usize, now: Instant) -> Option<(usize, Vec<u8>, SocketAddr)> {
+        let (van, hq) = (self.seen_from(link, VAN), self.seen_from(link, HQ));
         let standing = self.relays.get_mut(&link)?;
-        let (to, buffer, bytes) = standing.relay.poll_waiting(now)?;
-        let end = if to.remote == address(link, VAN) { VAN } else { HQ };
-        let datagram = buffer.packet()[bytes].to_vec();
-        standing.relay.recycle(buffer);
-        Some((end, datagram, standing.address))
+        loop {
+            let (to, buffer, bytes) = standing.relay.poll_waiting(now)?;
+            let end = [(van, VAN), (hq, HQ)].into_iter().find(|(address, _)| *address == to.remote);
+            let datagram = buffer.packet()[bytes].to_vec();
+            standing.relay.recycle(buffer);
+            if let Some((_, end)) = end {
+                return Some((end, datagram, standing.address));
+            }
+        }
     }
 
     fn reserve(&mut self, link: usize, far: Option<Address>, now: Instant) -> Via {
         let draws = &mut self.draws;
         let standing = self.relays.get_mut(&link).expect("a relay in this link");
         let ticket = standing.account.take_session().expect("a session is left");
-        let spec = SessionSpec { ticket, rate: None, address: far, far: Leg::Site, near_inside: None };
+        let spec = SessionSpec {
+            ticket,
+            rate: None,
+            address: far,
+            far_site: None,
+            far: Leg::Site,
+            near_inside: None,
+        };
         let random = || {
             *draws += 1;
             let word = draws.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
@@ -131,6 +154,11 @@ impl World {
         self.stand_relay(link);
         let standing = self.relays.relays.get_mut(&link).expect("it stands there");
         standing.address.set_port(standing.address.port() + 1);
+    }
+
+    /// The NAT before the van in a link gives it this port from now on, and has forgotten the one before.
+    pub fn rebind(&mut self, link: usize, port: u16) {
+        self.relays.ports.insert(link, port);
     }
 
     /// Opens a path from the van through the relay in that link, for which there is no session yet.

@@ -23,9 +23,10 @@ pub(super) fn check(peer: &PeerDraft, relays: &[RelayDraft], out: &mut Vec<Compl
         known_relays("the path goes over the relay", path.relays.as_ref(), relays, out);
         chain(path, out);
         tunnel(peer, path, relays, out);
+        flows(peer, path, out);
     }
     tiers(peer, out);
-    stream_names(peer, out);
+    other_names(peer, out);
     peer_transport(peer, out);
     known_relays("the peer has the spare relay", peer.spare_relays.as_ref(), relays, out);
     no_spares(peer, relays, out);
@@ -63,24 +64,45 @@ fn tiers(peer: &PeerDraft, out: &mut Vec<Complaint>) {
     }
 }
 
-/// No path has the name of the one that is opened beside another where UDP does not get through.
-fn stream_names(peer: &PeerDraft, out: &mut Vec<Complaint>) {
-    let transport =
-        |path: &PathDraft| path.transport.as_ref().or(peer.transport.as_ref()).map(|it| *it.get_ref());
+/// No path has the name of one that is opened beside another, and those names are not too long.
+fn other_names(peer: &PeerDraft, out: &mut Vec<Complaint>) {
+    let transport = peer.transport.as_ref().map(|transport| *transport.get_ref());
     let names: Vec<_> = peer.paths.iter().filter_map(|path| Some((path, path.name.as_ref()?))).collect();
     for (path, name) in &names {
-        let stream = format!("{}{STREAM_SUFFIX}", name.get_ref());
-        let taken = names.iter().find(|(_, other)| other.get_ref().as_str() == stream);
-        if let Some((_, taken)) = taken.filter(|_| transport(path) == Some(Transport::Auto)) {
-            let reason = format!(
-                "where no UDP gets through a path {stream} is opened beside {}, which has transport = \"auto\"",
-                name.get_ref()
-            );
-            let remedy = "give this path another name";
-            out.push(
-                Complaint::new(reason, remedy).at(taken.span()).because_of(name.span(), "beside this one"),
-            );
+        for opened in path.other_names(transport) {
+            let taken = names.iter().find(|(_, other)| other.get_ref().as_str() == opened);
+            let (when, key) = if opened.ends_with(STREAM_SUFFIX) {
+                ("where no UDP gets through ", "transport = \"auto\"".to_owned())
+            } else {
+                ("", format!("ports = {}", path.flows()))
+            };
+            let reason =
+                format!("{when}a path {opened} is opened beside {}, which has {key}", name.get_ref());
+            if let Some((_, taken)) = taken {
+                let complaint = Complaint::new(reason, "give this path another name").at(taken.span());
+                out.push(complaint.because_of(name.span(), "beside this one"));
+            } else if opened.parse::<Name>().is_err() {
+                let reason = format!("{reason}, and that name is too long");
+                out.push(Complaint::new(reason, "choose a shorter name").at(name.span()));
+            }
         }
+    }
+}
+
+/// Only a path by UDP has several flows, and each of them some of its greatest rate.
+fn flows(peer: &PeerDraft, path: &PathDraft, out: &mut Vec<Complaint>) {
+    let Some(ports) = path.ports.as_ref().filter(|_| path.flows() > 1) else { return };
+    let transport = path.transport.as_ref().or(peer.transport.as_ref());
+    let alone = transport.filter(|it| matches!(it.get_ref(), Transport::Tls | Transport::IpIp));
+    if let Some(transport) = alone {
+        let reason = "`ports` spreads a path over several flows of UDP, and this one does not go by UDP";
+        let remedy = r#"leave `ports` out, or write transport = "udp" or "auto" into the path"#;
+        let complaint = Complaint::new(reason, remedy).at(ports.span());
+        out.push(complaint.because_of(transport.span(), "it goes like this"));
+    }
+    if path.rate_of_flow().is_none() {
+        let reason = format!("each of the {} flows would have too little of `max_rate`", ports.get_ref());
+        out.push(Complaint::new(reason, "choose fewer, or a greater `max_rate`").at(ports.span()));
     }
 }
 
@@ -96,8 +118,15 @@ fn peer_transport(peer: &PeerDraft, out: &mut Vec<Complaint>) {
 }
 
 fn number(peer: &PeerDraft, out: &mut Vec<Complaint>) {
-    if let Some(path) = peer.paths.get(MAX_PATHS) {
-        let reason = format!("this peer has {} paths, and {MAX_PATHS} is the most", peer.paths.len());
+    let flows = |path: &PathDraft| usize::from(path.flows());
+    let all: usize = peer.paths.iter().map(flows).sum();
+    let mut before = 0;
+    let first = peer.paths.iter().find(|path| {
+        before += flows(path);
+        before > MAX_PATHS
+    });
+    if let Some(path) = first {
+        let reason = format!("this peer has {all} paths, and {MAX_PATHS} is the most");
         out.push(Complaint::new(reason, "remove the paths from here on").at(path.place.clone()));
     }
 }

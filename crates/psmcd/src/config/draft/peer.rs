@@ -10,12 +10,13 @@ use toml::Spanned;
 use psmc_core::{Direction, Gateway, Tier};
 
 use super::TreatmentDraft;
-use crate::config::model::{PathCongestion, PathSettings, Paths, Peer};
+use crate::config::STREAM_SUFFIX;
+use crate::config::model::{FIRST_FLOW, PathCongestion, PathSettings, Paths, Peer};
 use crate::config::preset::{Chosen, Preset};
 use crate::config::value::{
     ALLOWED_NET, AllowedNet, BIND_ADDRESS, BindAddress, Congestion, DEFAULT_KEEPALIVE, DIRECTION, ENDPOINT,
-    Endpoint, FAILBACK, GATEWAY_PRIORITY, KEEPALIVE, LINK_MTU, LinkMtu, RoutePolicy, TIER, Transport, WEIGHT,
-    Weight,
+    Endpoint, FAILBACK, FLOWS, GATEWAY_PRIORITY, KEEPALIVE, LINK_MTU, LinkMtu, RoutePolicy, TIER, Transport,
+    WEIGHT, Weight,
 };
 use crate::quota::Quota;
 
@@ -81,7 +82,8 @@ impl PeerDraft {
                 Paths::EveryUplink
             } else {
                 let paths = self.paths.into_iter().map(|path| path.build(endpoint.as_ref(), transport, dear));
-                Paths::Listed(paths.collect::<Option<_>>()?)
+                let paths = paths.collect::<Option<Vec<_>>>()?;
+                Paths::Listed(paths.into_iter().flatten().collect())
             },
             spare_relays: names(self.spare_relays),
             routes: self.routes,
@@ -115,6 +117,7 @@ draft! {
         endpoint: Option<Spanned<Endpoint>> = optional_at(ENDPOINT),
         relays: Option<Spanned<Vec<Spanned<Name>>>> = list_at(NAME),
         transport: Option<Spanned<Transport>> = optional_at(Transport::KIND),
+        ports: Option<Spanned<u8>> = optional_at(FLOWS),
         weight: Weight = optional(WEIGHT).unwrap_or_default(),
         tier: Option<Spanned<Tier>> = optional_at(TIER),
         direction: Option<Spanned<Direction>> = optional_at(DIRECTION),
@@ -134,9 +137,56 @@ draft! {
 }
 
 impl PathDraft {
+    /// The names of the paths that it becomes beside the one of its own: its further flows, and the stream that it falls back on.
+    pub(in crate::config) fn other_names(&self, peer: Option<Transport>) -> Vec<String> {
+        let Some(name) = self.name.as_ref().map(Spanned::get_ref) else { return Vec::new() };
+        let is_auto = self.transport.as_ref().map(|own| *own.get_ref()).or(peer) == Some(Transport::Auto);
+        let stream = is_auto.then(|| format!("{name}{STREAM_SUFFIX}"));
+        self.further_flows().map(|flow| flow_name(name, flow)).chain(stream).collect()
+    }
+
+    fn further_flows(&self) -> impl Iterator<Item = u8> + use<> {
+        FIRST_FLOW + 1..=self.flows()
+    }
+
+    /// Over how many flows it is spread.
+    pub(in crate::config) fn flows(&self) -> u8 {
+        self.ports.as_ref().map_or(FIRST_FLOW, |ports| *ports.get_ref())
+    }
+
+    /// What each of its flows may send of its `max_rate`; `None` if that is less than a rate may be.
+    pub(in crate::config) fn rate_of_flow(&self) -> Option<Option<Rate>> {
+        let of =
+            |rate: Rate| Rate::from_bits_per_second(rate.bits_per_second() / u64::from(self.flows())).ok();
+        self.max_rate.map_or(Some(None), |rate| of(rate).map(Some))
+    }
+
+    /// The path, and its further flows, which fall back on no stream of their own: one is enough.
+    fn build(
+        self,
+        endpoint: Option<&Endpoint>,
+        transport: Transport,
+        dear: Tier,
+    ) -> Option<Vec<PathSettings>> {
+        let further = self.further_flows();
+        let first = self.build_first(endpoint, transport, dear)?;
+        let further = further.map(|flow| {
+            let name = flow_name(&first.name, flow).parse().ok()?;
+            Some(PathSettings { name, flow, transport: Transport::Udp, ..first.clone() })
+        });
+        let further = further.collect::<Option<Vec<_>>>()?;
+        Some([vec![first], further].concat())
+    }
+
     /// The path, with its peer's `endpoint` and `transport` where it has none of its own, and the tier of its peer's `dear` paths if it
     /// has a quota.
-    fn build(self, endpoint: Option<&Endpoint>, transport: Transport, dear: Tier) -> Option<PathSettings> {
+    fn build_first(
+        self,
+        endpoint: Option<&Endpoint>,
+        transport: Transport,
+        dear: Tier,
+    ) -> Option<PathSettings> {
+        let max_rate = self.rate_of_flow()?;
         let relays = names(self.relays);
         let endpoint = self.endpoint.map(Spanned::into_inner).or_else(|| endpoint.cloned());
         if endpoint.is_none() && relays.is_empty() {
@@ -150,6 +200,7 @@ impl PathDraft {
             endpoint,
             relays,
             transport: self.transport.map_or(transport, Spanned::into_inner),
+            flow: FIRST_FLOW,
             weight: self.weight,
             tier: match (self.tier, &self.quota) {
                 (Some(tier), _) => tier.into_inner(),
@@ -158,11 +209,16 @@ impl PathDraft {
             },
             direction: self.direction.map(Spanned::into_inner).unwrap_or_default(),
             quota: self.quota.map(Spanned::into_inner),
-            max_rate: self.max_rate,
+            max_rate,
             mtu: self.mtu,
-            congestion: PathCongestion::new(congestion, self.max_rate)?,
+            congestion: PathCongestion::new(congestion, max_rate)?,
         })
     }
+}
+
+/// What a further flow of a path is called.
+fn flow_name(path: &Name, flow: u8) -> String {
+    format!("{path}-{flow}")
 }
 
 /// The names of a list, without their places.

@@ -43,6 +43,12 @@ impl FromStr for Weight {
     }
 }
 
+/// Over how many flows of UDP a path is spread: networks that limit flows hardly limit a host to more than a few shares.
+pub(in crate::config) const FLOWS: Kind<u8> = Kind::number("4", |text| {
+    let remedy = "choose 1 to 8; each flow is a path of its own, with its own probes";
+    within(text, 1..=8, format_args!("{text} is no number of flows for a path"), remedy)
+});
+
 /// The MTU of an outer link, in bytes of an IP packet: from what every path is taken to carry (RFC 8200 §5, RFC 8899
 /// §5.1.2) to the largest packet that IP has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -31,9 +31,11 @@ const MUCH: f64 = 250_000.0;
 /// What a path has carried is forgotten by half in this time.
 const HALF_LIFE: Duration = Duration::from_secs(30);
 
-/// How long a stream is tried, and since when what it carries counts: it is dialled first, and finds its rate.
+/// How long a stream is tried, since when what it carries counts, and how soon that may be enough: it is dialled first, and finds its
+/// rate, for which it needs longer where round trips are long.
 const TRIAL: Duration = Duration::from_secs(5);
-const WARM_UP: Duration = Duration::from_secs(3);
+const WARM_UP: Duration = Duration::from_millis(1500);
+const CLEAR_AFTER: Duration = Duration::from_millis(2500);
 
 /// By so much more a stream must carry than UDP beside it, and both than UDP had.
 const BETTER: f64 = 3.0;
@@ -54,9 +56,13 @@ const HELD: f64 = 1.5;
 /// What a path is taken to have been throttled to at the least, in bytes per second: of next to nothing any multiple is soon reached.
 const LEAST_HELD: f64 = MUCH / 10.0;
 
-/// How long a path is taken for throttled on what was seen. Beside a stream that fills the link UDP may have too little to show that it is
-/// not any more; without the stream it shows at once whether it is.
+/// How long a path is taken for throttled on what was seen, after which it is used beside the stream. If much of that is lost, it is
+/// throttled still, and taken for that as long again. Beside a stream that fills the link UDP may have too little to show either; without
+/// the stream it shows at once.
 const BELIEVED: Duration = Duration::from_secs(12);
+
+/// So often in a row it may have been losses that told, which chance may make as well, before UDP has to show it alone.
+const TOLD_BY_LOSSES: u32 = 4;
 
 /// What a path has carried in one direction so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -106,6 +112,8 @@ enum State {
         rate: f64,
         since: Instant,
         is_free: bool,
+        /// How often losses have told since.
+        told: u32,
     },
 }
 
@@ -129,6 +137,11 @@ impl Throttle {
             State::Tried { .. } => true,
             State::Found { is_free, .. } => !is_free,
         }
+    }
+
+    /// Whether it is so sure to be throttled that the stream had better carry everything.
+    pub(super) fn is_to_be_spared(&self) -> bool {
+        matches!(self.state, State::Found { is_free: false, .. })
     }
 
     /// Whether a stream has shown that it is throttled.
@@ -165,9 +178,9 @@ impl Throttle {
         match self.state {
             State::Trusted => self.suspect((rates, peaks), &before, &look, now),
             State::Tried { .. } => self.judge(&look, now),
-            State::Found { direction, rate: held, since, .. } => {
-                let is_believed = now < since + BELIEVED;
-                self.follow(rates[direction], by_stream[direction], held, is_believed);
+            State::Found { direction, .. } => {
+                let is_lost = loses_much(before.path[direction], look.path[direction]);
+                self.follow(rates[direction], by_stream[direction], is_lost, now);
             }
         }
     }
@@ -194,16 +207,20 @@ impl Throttle {
             None if now >= *since + WARM_UP => *warm.insert((now, *look)),
             None => return,
         };
-        if now < *since + TRIAL {
+        if now < *since + CLEAR_AFTER {
             return;
         }
+        let is_over = now >= *since + TRIAL;
         let (direction, before) = (*direction, *before);
         let span = now - began;
         let by_udp = rate(warm.path[direction], look.path[direction], span);
         let by_stream = stream_rate(&warm, look, direction, span);
         if by_stream >= by_udp * BETTER && by_stream + by_udp >= before * MORE {
             self.wait = FIRST_WAIT;
-            self.state = State::Found { direction, rate: by_udp, since: now, is_free: false };
+            self.state = State::Found { direction, rate: by_udp, since: now, is_free: false, told: 0 };
+            return;
+        }
+        if !is_over {
             return;
         }
         let was_used = by_stream + by_udp >= before / MORE;
@@ -214,13 +231,18 @@ impl Throttle {
         self.state = State::Trusted;
     }
 
-    fn follow(&mut self, by_udp: f64, by_stream: f64, held: f64, is_believed: bool) {
-        let State::Found { is_free, .. } = &mut self.state else { return };
-        let floor = held.max(LEAST_HELD);
-        if !is_believed || by_udp >= floor * FREED {
-            *is_free = true;
-        } else if by_udp < floor * HELD && by_udp + by_stream >= floor * FREED {
+    fn follow(&mut self, by_udp: f64, by_stream: f64, is_lost: bool, now: Instant) {
+        let State::Found { rate, since, is_free, told, .. } = &mut self.state else { return };
+        let floor = rate.max(LEAST_HELD);
+        let is_believed = now < *since + BELIEVED;
+        let is_held = by_udp < floor * HELD && by_udp + by_stream >= floor * FREED;
+        if is_held && is_believed {
             *is_free = false;
+        } else if is_held && is_lost && *is_free && *told < TOLD_BY_LOSSES {
+            (*since, *is_free) = (now, false);
+            *told += 1;
+        } else if !is_believed || by_udp >= floor * FREED {
+            *is_free = true;
         }
     }
 }
@@ -240,6 +262,15 @@ fn loses_much(before: Carried, after: Carried) -> bool {
     let lost = after.lost.saturating_sub(before.lost);
     let arrived = after.arrived.saturating_sub(before.arrived);
     lost >= LOST && lost as f64 >= (lost + arrived) as f64 * LOST_SHARE
+}
+
+#[cfg(test)]
+impl Throttle {
+    /// Of a path that was found to be throttled just now.
+    pub(super) fn found(now: Instant) -> Self {
+        let state = State::Found { direction: 0, rate: LEAST_HELD, since: now, is_free: false, told: 0 };
+        Self { state, ..Self::new() }
+    }
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ fn peer(name: &str, paths: &[Value]) -> Value {
         "name": name, "public_key": "k", "state": "connected", "control": {"connected": true, "since_s": 5.0}, "allowed_ips": [],
         "heard_s": 0.5, "tx_bytes": 1, "rx_bytes": 2, "tx_packets": 3, "rx_packets": 4, "drops": {"queue": 7, "duplicate": 0},
         "parts": {"split": 1, "waiting": 2}, "reorder": {"late": 3, "held": 4}, "repair": {"resent": 5},
-        "unresponsive": {"held_back_bytes": 6, "limits": 1}, "classes": [class],
+        "unresponsive": {"held_back_bytes": 6, "limits": 1}, "shedding": {"foreign": 8}, "classes": [class],
         "paths": paths,
     })
 }
@@ -63,6 +63,7 @@ fn values_have_base_units_and_labels() {
         "psmcd_peer_reorder_packets_total{peer=\"van\",event=\"late\"} 3",
         "psmcd_peer_unresponsive_bytes_total{peer=\"van\",event=\"held_back\"} 6",
         "psmcd_peer_unresponsive_limits_total{peer=\"van\"} 1",
+        "psmcd_peer_shed_total{peer=\"van\",event=\"foreign\"} 8",
         "psmcd_class_dropped_packets_total{peer=\"van\",class=\"voice\",reason=\"codel\"} 5",
         "psmcd_path_state{peer=\"van\",path=\"eth0\",opened_by=\"site\"} 4",
         "psmcd_path_state{peer=\"van\",path=\"eth0\",opened_by=\"peer\"} 0",

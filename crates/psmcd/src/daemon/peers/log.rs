@@ -1,5 +1,6 @@
 //! What the log says of peers and their paths.
 
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use ipnet::IpNet;
@@ -7,7 +8,9 @@ use psmc_core::{Event, PathState, PeerId};
 use psmc_wire::PathId;
 use psmc_wire::control::CloseReason;
 
-use super::Peers;
+use super::path_lines::PathLine;
+use super::{Peer, Peers};
+use crate::daemon::gathered::{Gathered, listed};
 use crate::daemon::plane::News;
 
 impl Peers {
@@ -42,7 +45,7 @@ impl Peers {
             | Event::HopWanted { .. } => {}
             Event::PathForgotten { peer, path } => {
                 if let Some(peer) = self.get_mut(*peer) {
-                    peer.told_states.remove(path);
+                    peer.told_paths.forget(*path);
                 }
             }
         }
@@ -96,44 +99,17 @@ impl Peers {
 
     /// What has happened to a path.
     pub(in crate::daemon) fn log_news(&mut self, News { event, path: name, remote }: &News) {
-        let path = name.as_deref();
-        if let Event::PathChanged { peer, path: id, state } = event
-            && !self.is_news(*peer, *id, *state)
-        {
-            tracing::debug!(peer = self.name_of(*peer), path, state = state.name(), "path changed");
-            return;
-        }
-        if let Event::PathChanged { peer, .. }
-        | Event::PathOpened { peer, .. }
-        | Event::BatchesLost { peer, .. }
-        | Event::PathMoved { peer, .. } = event
-            && let Some(index) = self.index_of(*peer)
-            && self.list[index].path_lines.note(Instant::now()).is_none()
-        {
-            return;
-        }
+        let path = || name.clone();
         match event {
-            Event::PathChanged { peer, state, .. } => {
-                tracing::info!(peer = self.name_of(*peer), path, state = state.name(), "path changed");
+            Event::PathChanged { peer, path: id, state } => {
+                self.log_path_state(*peer, (*id, name.as_deref()), *state);
             }
-            Event::PathOpened { peer, .. } => {
-                tracing::info!(peer = self.name_of(*peer), path, "path opened by the peer");
-            }
+            Event::PathOpened { peer, .. } => self.note_news(*peer, |peer| peer.news.opened.note(path(), ())),
             Event::PathMoved { peer, .. } => {
-                let remote = remote.map(tracing::field::display);
-                tracing::info!(
-                    peer = self.name_of(*peer),
-                    path,
-                    remote,
-                    "the peer's address on a path has changed"
-                );
+                self.note_news(*peer, |peer| peer.news.moved.note(path(), *remote))
             }
             Event::BatchesLost { peer, .. } => {
-                tracing::warn!(
-                    peer = self.name_of(*peer),
-                    path,
-                    "GSO datagrams are lost on this path: sending datagrams one by one"
-                );
+                self.note_news(*peer, |peer| peer.news.batches.note(path(), ()))
             }
             Event::Connected { .. }
             | Event::Closed { .. }
@@ -149,14 +125,64 @@ impl Peers {
         }
     }
 
-    /// Whether a state is worth a line: a path that is silent for a moment, and then answers again, is what it was.
-    fn is_news(&mut self, peer: PeerId, path: PathId, state: PathState) -> bool {
-        let Some(peer) = self.get_mut(peer) else { return false };
-        state != PathState::Suspect && peer.told_states.insert(path, state) != Some(state)
+    fn log_path_state(&mut self, peer: PeerId, (id, path): (PathId, Option<&str>), state: PathState) {
+        let Some(peer) = self.get_mut(peer) else { return };
+        tracing::debug!(peer = peer.config.name.as_str(), path, state = state.name(), "path state");
+        let now = Instant::now();
+        let line = peer.told_paths.note(id, path, state, now);
+        line.into_iter().for_each(|line| peer.log_path(&line, now));
     }
 
-    fn name_of(&self, id: PeerId) -> Option<&str> {
-        self.get(id).map(|peer| peer.config.name.as_str())
+    /// Says how paths stand that have changed too often for a line each time.
+    pub(in crate::daemon) fn log_changed_paths(&mut self) {
+        let now = Instant::now();
+        for peer in &mut self.list {
+            let lines: Vec<_> = peer.told_paths.due(now).collect();
+            lines.iter().for_each(|line| peer.log_path(line, now));
+            peer.log_gathered(now);
+        }
+    }
+
+    /// Notes something that a line is to say, and says it if there has been none for a second.
+    fn note_news(&mut self, peer: PeerId, note: impl FnOnce(&mut Peer)) {
+        let Some(peer) = self.get_mut(peer) else { return };
+        note(peer);
+        peer.log_gathered(Instant::now());
+    }
+}
+
+/// What is to be said of a peer's paths, by their names, if they are there still.
+#[derive(Debug, Default)]
+pub(super) struct PathNews {
+    opened: Gathered<Option<String>, ()>,
+    moved: Gathered<Option<String>, Option<SocketAddr>>,
+    batches: Gathered<Option<String>, ()>,
+}
+
+impl Peer {
+    fn log_gathered(&mut self, now: Instant) {
+        let peer = self.config.name.as_str();
+        let opened = self.news.opened.due(now);
+        if !opened.is_empty() {
+            tracing::info!(peer, path = listed(opened.keys().flatten()), "path opened by the peer");
+        }
+        let moved = self.news.moved.due(now);
+        if !moved.is_empty() {
+            let (path, remote) = (listed(moved.keys().flatten()), listed(moved.values().flatten()));
+            tracing::info!(peer, path, remote, "the peer's address on a path has changed");
+        }
+        let batches = self.news.batches.due(now);
+        if !batches.is_empty() {
+            let path = listed(batches.keys().flatten());
+            tracing::warn!(peer, path, "GSO datagrams are lost on this path: sending datagrams one by one");
+        }
+    }
+
+    fn log_path(&mut self, PathLine { path, state, changes }: &PathLine, now: Instant) {
+        if self.path_lines.note(now).is_some() {
+            let peer = self.config.name.as_str();
+            tracing::info!(peer, path, state = state.name(), changes, "path changed");
+        }
     }
 }
 

@@ -13,7 +13,13 @@ struct Bench {
     start: Instant,
     /// When streams were wanted, and were not any more, in seconds.
     changes: Vec<u64>,
+    /// Since when none is wanted any more while there is one, and how many have ended.
+    unwanted: Option<Instant>,
+    ended: u32,
 }
+
+/// A stream that is not wanted any more is kept for as long.
+const KEPT: Duration = Duration::from_secs(10);
 
 /// What the network carries, in Mbit/s: by UDP beside a stream, in the stream, and by UDP alone; and the share of UDP that is lost.
 #[derive(Clone, Copy)]
@@ -31,7 +37,7 @@ impl Bench {
     fn new() -> Self {
         let start = Instant::now();
         let (look, changes) = (Look::default(), Vec::new());
-        Self { throttle: Throttle::new(), look, now: start, start, changes }
+        Self { throttle: Throttle::new(), look, now: start, start, changes, unwanted: None, ended: 0 }
     }
 
     /// Some seconds of that, towards the peer or from it. Streams take a second until they carry anything.
@@ -46,9 +52,11 @@ impl Bench {
                 None if wanted => self.look.stream = Some(Default::default()),
                 None => {}
             }
-            if !wanted && has_stream {
+            self.unwanted = (!wanted && has_stream).then(|| self.unwanted.unwrap_or(self.now));
+            if self.unwanted.take_if(|since| self.now >= *since + KEPT).is_some() {
                 self.look.stream = None;
                 self.throttle.on_stream_end();
+                self.ended += 1;
             }
             self.now += INTERVAL;
             self.throttle.look(self.look, self.now);
@@ -85,9 +93,24 @@ fn a_network_that_throttles_udp_gets_a_stream_for_as_long_as_it_does() {
         for pair in changes.windows(2).skip(1).step_by(2) {
             assert!(pair[1] - pair[0] <= 2, "it does: {changes:?}");
         }
+        assert_eq!(bench.ended, 0, "what is lost says enough: {changes:?}");
         bench.run(30, direction, FINE);
         assert!(!bench.throttle.wants_stream() && bench.changes[bench.changes.len() - 1] <= 71);
     }
+}
+
+/// What is dropped of it again and again would hold up what the stream carries.
+#[test]
+fn udp_stands_by_while_a_stream_is_known_to_carry_more() {
+    let mut bench = Bench::new();
+    bench.run(10, 0, FINE);
+    assert!(!bench.throttle.is_to_be_spared());
+    bench.run(3, 0, THROTTLED);
+    assert!(bench.throttle.wants_stream() && !bench.throttle.is_to_be_spared(), "it is being tried");
+    bench.run(2, 0, THROTTLED);
+    assert!(bench.throttle.is_to_be_spared(), "what is clear takes no five seconds");
+    bench.run(14, 0, THROTTLED);
+    assert!(bench.changes.len() > 1, "it is seen whether it still is: {:?}", bench.changes);
 }
 
 #[test]
@@ -97,6 +120,16 @@ fn udp_that_has_next_to_nothing_beside_a_stream_is_tried_without_it() {
     bench.run(10, 0, THROTTLED);
     bench.run(60, 0, Weather { beside: 1.2, stream: 36.0, ..FINE });
     assert_eq!((bench.changes.len(), bench.throttle.wants_stream()), (2, false), "{:?}", bench.changes);
+}
+
+/// Chance loses as much of what is on its way, but does not hold UDP down.
+#[test]
+fn losses_do_not_have_udp_held_to_be_throttled_for_ever() {
+    let mut bench = Bench::new();
+    bench.run(10, 0, FINE);
+    bench.run(10, 0, THROTTLED);
+    bench.run(120, 0, Weather { beside: 1.2, stream: 36.0, alone: 36.0, lost: 0.08 });
+    assert_eq!((bench.ended, bench.throttle.wants_stream()), (1, false), "{:?}", bench.changes);
 }
 
 #[test]

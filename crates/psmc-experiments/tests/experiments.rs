@@ -33,7 +33,7 @@ const COLUMNS: [&str; 20] = [
     "sum_mbps",
 ];
 
-const EXPERIMENTS: [&str; 86] = [
+const EXPERIMENTS: [&str; 87] = [
     "psmc-table-3.1",
     "psmc-table-3.2",
     "psmc-table-3.4",
@@ -94,6 +94,7 @@ const EXPERIMENTS: [&str; 86] = [
     "psmc-front-step",
     "psmc-front-overload",
     "psmc-front-slow",
+    "psmc-front-heavy-tailed",
     "psmc-front-real-overload",
     "psmc-front-real-ratios",
     "psmc-front-real-cost",

@@ -42,7 +42,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn new() -> Arc<Self> {
+    fn new() -> Arc<Self> {
         let flag = || AtomicBool::new(false);
         Arc::new(Self {
             started: Instant::now(),
@@ -78,7 +78,8 @@ impl Progress {
 pub(crate) struct RequestBody {
     inner: Option<Incoming>,
     stall: Stall,
-    progress: Arc<Progress>,
+    /// None for who has nothing to send.
+    progress: Option<Arc<Progress>>,
     /// The server is asked first whether it wants it; without a word it does (RFC 9110, section 10.1.1).
     wanted: Option<Wanted>,
 }
@@ -93,13 +94,16 @@ struct Wanted {
 }
 
 impl RequestBody {
-    pub(crate) fn new(inner: Incoming, stall: Duration, progress: Arc<Progress>) -> Self {
-        Self { inner: Some(inner), stall: Stall::new(stall), progress, wanted: None }
+    /// The progress is of one that has anything in it.
+    pub(crate) fn new(inner: Incoming, stall: Duration) -> (Self, Option<Arc<Progress>>) {
+        let progress = (!inner.is_end_stream()).then(Progress::new);
+        let inner = progress.is_some().then_some(inner);
+        (Self { inner, stall: Stall::new(stall), progress: progress.clone(), wanted: None }, progress)
     }
 
     /// None, for a request that is sent again.
     pub(crate) fn empty() -> Self {
-        Self { inner: None, stall: Stall::new(Duration::ZERO), progress: Progress::new(), wanted: None }
+        Self { inner: None, stall: Stall::new(Duration::ZERO), progress: None, wanted: None }
     }
 
     /// Waits for this word of the server before it begins, but not for ever. If an answer comes instead, `over` ends when that has
@@ -147,15 +151,16 @@ impl Body for RequestBody {
         }
         let Some(inner) = &mut this.inner else { return Poll::Ready(None) };
         let polled = Pin::new(inner).poll_frame(cx);
+        let Some(progress) = &this.progress else { return Poll::Ready(None) };
         if this.stall.is_over(&polled, cx) {
-            this.progress.is_stalled.store(true, Ordering::Relaxed);
+            progress.is_stalled.store(true, Ordering::Relaxed);
             return Poll::Ready(Some(Err(BodyError::Stalled)));
         }
         polled.map(|frame| {
-            this.progress.went_on();
+            progress.went_on();
             let frame = frame?;
             if frame.is_err() {
-                this.progress.is_broken.store(true, Ordering::Relaxed);
+                progress.is_broken.store(true, Ordering::Relaxed);
             }
             Some(frame.map_err(BodyError::Read))
         })

@@ -6,6 +6,9 @@ use std::ops::RangeInclusive;
 
 use hyper::header::{COOKIE, HeaderMap, HeaderName, HeaderValue};
 use ipnet::IpNet;
+use psmc_toml::Name;
+
+use crate::peers::Peers;
 
 /// The urgency of a request that says nothing about it (RFC 9218, section 4.1).
 const USUAL_URGENCY: u8 = 3;
@@ -24,6 +27,8 @@ pub struct Rule {
     pub path: Option<String>,
     /// Where they come from, anywhere if it is empty.
     pub sources: Vec<IpNet>,
+    /// The peer of psmcd whose networks they come from.
+    pub peer: Option<Name>,
     /// How urgent they are.
     pub urgency: Option<Urgency>,
 }
@@ -46,11 +51,12 @@ impl Rule {
         *self == Self::default()
     }
 
-    /// Whether a request for `path` with these fields, sent from `source`, is of the class.
+    /// Whether a request for `path` with these fields, sent from `source`, is of the class. `peers` is what is known of psmcd's.
     #[must_use]
-    pub fn fits(&self, path: &str, headers: &HeaderMap, source: IpAddr) -> bool {
+    pub fn fits(&self, path: &str, headers: &HeaderMap, source: IpAddr, peers: &Peers) -> bool {
         self.path.as_ref().is_none_or(|prefix| path.starts_with(prefix))
             && (self.sources.is_empty() || self.sources.iter().any(|net| net.contains(&source)))
+            && self.peer.as_ref().is_none_or(|peer| peers.of(source) == Some(peer.as_str()))
             && self.header.as_ref().is_none_or(|pair| pair.is_in(headers))
             && self.cookie.as_ref().is_none_or(|pair| cookies(headers).any(|cookie| pair.is(cookie)))
             && self.urgency.as_ref().is_none_or(|range| range.0.contains(&urgency(headers)))
@@ -67,6 +73,7 @@ impl Display for Rule {
             let sources: Vec<_> = self.sources.iter().map(ToString::to_string).collect();
             parts.push(format!("from {}", sources.join(", ")));
         }
+        parts.extend(self.peer.as_ref().map(|peer| format!("from peer {peer}")));
         parts.extend(self.urgency.as_ref().map(|Urgency(range)| match (range.start(), range.end()) {
             (first, last) if first == last => format!("urgency {first}"),
             (first, last) => format!("urgency {first} to {last}"),
@@ -180,15 +187,20 @@ mod tests {
     fn a_cookie_is_found_among_others() {
         let gold = Rule { cookie: Pair::cookie("tier=gold"), ..Rule::default() };
         for value in ["tier=gold", "a=1; tier=gold", "tier=gold;b", " tier = gold ; x=y", "tier=\"gold\""] {
-            assert!(gold.fits("/", &headers(&[("cookie", value)]), HERE), "{value}");
+            assert!(gold.fits("/", &headers(&[("cookie", value)]), HERE, &Peers::default()), "{value}");
         }
-        assert!(gold.fits("/", &headers(&[("cookie", "a=1"), ("cookie", "tier=gold")]), HERE));
+        assert!(gold.fits(
+            "/",
+            &headers(&[("cookie", "a=1"), ("cookie", "tier=gold")]),
+            HERE,
+            &Peers::default()
+        ));
         for value in ["", "tier", "tier=golden", "xtier=gold", "a=tier=gold", "Tier=gold", "tier=gold=x"] {
-            assert!(!gold.fits("/", &headers(&[("cookie", value)]), HERE), "{value}");
+            assert!(!gold.fits("/", &headers(&[("cookie", value)]), HERE, &Peers::default()), "{value}");
         }
         let any = Rule { cookie: Pair::cookie("tier"), ..Rule::default() };
-        assert!(any.fits("/", &headers(&[("cookie", "tier=x")]), HERE));
-        assert!(!any.fits("/", &headers(&[("cookie", "tie=x")]), HERE));
+        assert!(any.fits("/", &headers(&[("cookie", "tier=x")]), HERE, &Peers::default()));
+        assert!(!any.fits("/", &headers(&[("cookie", "tie=x")]), HERE, &Peers::default()));
     }
 
     #[test]
@@ -220,10 +232,10 @@ mod tests {
             ..Rule::default()
         };
         let gold = headers(&[("x-tier", "gold")]);
-        assert!(rule.fits("/api/x", &gold, HERE));
-        assert!(!rule.fits("/", &gold, HERE));
-        assert!(!rule.fits("/api/x", &headers(&[("x-tier", "tin")]), HERE));
-        assert!(!rule.fits("/api/x", &gold, "192.0.2.1".parse().unwrap()));
+        assert!(rule.fits("/api/x", &gold, HERE, &Peers::default()));
+        assert!(!rule.fits("/", &gold, HERE, &Peers::default()));
+        assert!(!rule.fits("/api/x", &headers(&[("x-tier", "tin")]), HERE, &Peers::default()));
+        assert!(!rule.fits("/api/x", &gold, "192.0.2.1".parse().unwrap(), &Peers::default()));
         assert!(Rule::default().fits_all() && !rule.fits_all());
     }
 
@@ -235,7 +247,7 @@ mod tests {
             let name = HeaderName::from_static("priority");
             headers.extend(HeaderValue::from_bytes(&priority).ok().map(|value| (name, value)));
             let rule = Rule { cookie: Pair::cookie("a=b"), urgency: Urgency::parse("0-7"), ..Rule::default() };
-            let _ = rule.fits("/", &headers, HERE);
+            let _ = rule.fits("/", &headers, HERE, &Peers::default());
             prop_assert!(urgency(&headers) <= LAST_URGENCY);
         }
 
@@ -244,7 +256,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(COOKIE, HeaderValue::from_str(&format!("{other}; {name}={value}")).unwrap());
             let rule = Rule { cookie: Pair::cookie(&format!("{name}={value}")), ..Rule::default() };
-            prop_assert!(rule.fits("/", &headers, HERE));
+            prop_assert!(rule.fits("/", &headers, HERE, &Peers::default()));
         }
     }
 }

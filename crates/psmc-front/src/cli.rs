@@ -62,7 +62,7 @@ fn run(args: Args) -> Result<(), CliError> {
 }
 
 fn describe(status: &Status) -> String {
-    let mut text = format!("{}, up {} s\n", status.name, status.uptime_s);
+    let mut text = format!("{}, up {} s, holds ratios of {}\n", status.name, status.uptime_s, status.hold);
     // Writing to a string does not fail.
     for class in &status.classes {
         let _ = writeln!(text, "{}", class_text(class));
@@ -94,12 +94,16 @@ fn class_text(class: &ClassStatus) -> String {
     if let Some(response) = class.response_s {
         let _ = write!(text, ", response time {}", duration_ms(response * 1000.0));
     }
+    if let Some(slowdown) = class.slowdown {
+        let _ = write!(text, ", slowdown {slowdown:.1}");
+    }
+    let Some(beside) = &class.beside else { return text };
     match (class.ratio, &class.infeasible) {
         (Some(ratio), None) => {
-            let _ = write!(text, ", ratio {ratio:.2} of {}", class.wanted_ratio);
+            let _ = write!(text, ", ratio to {beside} {ratio:.2} of {}", class.wanted_ratio);
         }
         (_, Some(reason)) => {
-            let _ = write!(text, ", ratio {} cannot be held: {reason}", class.wanted_ratio);
+            let _ = write!(text, ", ratio {} to {beside} cannot be held: {reason}", class.wanted_ratio);
         }
         (None, None) => {}
     }
@@ -109,7 +113,13 @@ fn class_text(class: &ClassStatus) -> String {
 fn server_text(server: &ServerStatus) -> String {
     let state = if server.up { "up" } else { "down" };
     format!(
-        "server {}: {state}, {} of {} requests, {} connections kept, {} made, {} failed",
-        server.address, server.in_flight, server.limit, server.idle, server.connects, server.failures
+        "server {} of {}: {state}, {} of {} requests, {} connections kept, {} made, {} failed",
+        server.address,
+        server.upstream,
+        server.in_flight,
+        server.limit,
+        server.idle,
+        server.connects,
+        server.failures
     )
 }

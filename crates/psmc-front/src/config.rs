@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use psmc_toml::{ConfigError, Dialect, Name, SocketPath, Source, choice};
-use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ServerConfig};
 
 pub use draft::{MAX_CLASSES, MAX_SERVERS};
 
@@ -64,12 +65,18 @@ pub struct Config {
     pub forwarded: Forwarded,
     /// Proxies whose word about their clients is passed on.
     pub trusted: Vec<IpNet>,
+    /// What ratios are held of.
+    pub hold: Hold,
+    /// Whether requests are kept back although servers have room, where ratios cannot be held otherwise.
+    pub idling: bool,
+    /// Where psmcd is asked for the addresses of its peers; the only one of this machine if the file does not say.
+    pub psmcd: Option<SocketPath>,
     /// What clients may ask of it.
     pub limits: Limits,
     /// Where clients connect.
     pub listeners: Vec<Listener>,
-    /// The servers.
-    pub upstream: Upstream,
+    /// The groups of servers; at least one, and no two of a name.
+    pub upstreams: Vec<Upstream>,
     /// The classes, of which the first whose rule fits a request is its own; the last fits all.
     pub classes: Vec<Class>,
 }
@@ -83,6 +90,16 @@ choice! {
         Rfc7239 = "forwarded",
         /// All of them.
         Both = "both",
+    }
+}
+
+choice! {
+    /// What ratios are held of.
+    pub enum Hold: "thing to hold ratios of", such as "slowdown" {
+        /// The time from a request's arrival to its answer.
+        ResponseTime = "response-time",
+        /// That over the time which the server takes: whoever asks for little waits little.
+        Slowdown = "slowdown",
     }
 }
 
@@ -136,15 +153,19 @@ impl PartialEq for Tls {
     }
 }
 
-/// The servers, `[upstream]`.
+/// A group of servers that are alike, `[[upstream]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
+    /// What people call it.
+    pub name: Name,
     /// Their addresses.
     pub servers: Vec<SocketAddr>,
     /// How many requests each has at a time.
     pub limit: Limit,
-    /// Whether HTTP/2 is spoken to them, without TLS and without asking first.
+    /// Whether HTTP/2 is spoken to them, without asking first.
     pub h2: bool,
+    /// How they are known, if TLS is spoken to them.
+    pub tls: Option<UpstreamTls>,
     /// How long a connection to one may take.
     pub connect_time: Duration,
     /// How long the head of an answer may take.
@@ -156,6 +177,36 @@ pub struct Upstream {
     /// What is asked of it then; where there is none, one that failed is only connected to.
     pub health_path: Option<HealthPath>,
 }
+
+/// How servers are known that TLS is spoken to.
+#[derive(Clone)]
+pub struct UpstreamTls {
+    /// The name that stands in their certificates; the address of each if there is none.
+    pub name: Option<ServerName<'static>>,
+    /// Certificates that theirs are signed by, or are; those that the system trusts if there are none.
+    pub authorities: Vec<CertificateDer<'static>>,
+    /// What a connection is made by.
+    pub config: Arc<ClientConfig>,
+}
+
+impl Debug for UpstreamTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let authorities = self.authorities.len();
+        f.debug_struct("UpstreamTls")
+            .field("name", &self.name)
+            .field("authorities", &authorities)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a connection is made by follows from the rest.
+impl PartialEq for UpstreamTls {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.authorities == other.authorities
+    }
+}
+
+impl Eq for UpstreamTls {}
 
 /// What is asked for to check the health of a server: the path of a `GET`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,6 +228,8 @@ pub struct Class {
     pub name: Name,
     /// Which requests are of it.
     pub rule: Rule,
+    /// The groups of servers that are for it, by their places; at least one.
+    pub upstreams: Vec<usize>,
     /// Its share of the response time: one with 3 takes three times as long as one with 1.
     pub ratio: f64,
     /// What the 99th percentile of its response times should keep.
@@ -188,6 +241,12 @@ pub struct Class {
 }
 
 impl Config {
+    /// Whether a class is that of a peer of psmcd's.
+    #[must_use]
+    pub fn uses_peers(&self) -> bool {
+        self.classes.iter().any(|class| class.rule.peer.is_some())
+    }
+
     /// What the file means, for people.
     #[must_use]
     pub fn summary(&self) -> impl Display + '_ {
@@ -209,20 +268,33 @@ impl Display for Summary<'_> {
             let proxy = if listener.proxy_protocol { ", after the PROXY protocol" } else { "" };
             writeln!(f, "  listens on {}, {tls}{proxy}", listener.address)?;
         }
-        let upstream = &config.upstream;
-        let limit = match upstream.limit {
-            Limit::Adaptive => "as many requests at a time as make it faster".to_owned(),
-            Limit::Fixed(1) => "1 request at a time".to_owned(),
-            Limit::Fixed(limit) => format!("{limit} requests at a time"),
-        };
-        let protocol = if upstream.h2 { "HTTP/2" } else { "HTTP/1.1" };
-        for server in &upstream.servers {
-            writeln!(f, "  asks {server} by {protocol}, {limit}")?;
+        for upstream in &config.upstreams {
+            let limit = match upstream.limit {
+                Limit::Adaptive => "as many requests at a time as make it faster".to_owned(),
+                Limit::Fixed(1) => "1 request at a time".to_owned(),
+                Limit::Fixed(limit) => format!("{limit} requests at a time"),
+            };
+            let protocol = if upstream.h2 { "HTTP/2" } else { "HTTP/1.1" };
+            let tls = if upstream.tls.is_some() { " with TLS" } else { "" };
+            for server in &upstream.servers {
+                writeln!(f, "  {} has {server}, by {protocol}{tls}, {limit}", upstream.name)?;
+            }
+        }
+        if config.hold == Hold::Slowdown {
+            writeln!(f, "ratios are held of response over service times")?;
+        }
+        if config.idling {
+            writeln!(f, "requests are kept back where ratios cannot be held otherwise")?;
         }
         for class in &config.classes {
             write!(f, "class {}: {}, ratio {}", class.name, class.rule, class.ratio)?;
             if let Some(p99) = class.p99 {
                 write!(f, ", 99 % within {} ms", p99.as_millis())?;
+            }
+            if class.upstreams.len() < config.upstreams.len() {
+                let names: Vec<_> =
+                    class.upstreams.iter().map(|place| config.upstreams[*place].name.to_string()).collect();
+                write!(f, ", served by {}", names.join(", "))?;
             }
             let shed = if class.shed { ", refused rather than waiting in vain" } else { "" };
             writeln!(f, ", {} may wait{shed}", class.queue)?;
@@ -237,7 +309,7 @@ mod tests {
 
     const FRONT: &str = "[front]\nname = \"web\"\n";
     const LISTENER: &str = "[[listener]]\naddress = \"127.0.0.1:80\"\n";
-    const UPSTREAM: &str = "[upstream]\nservers = [\"127.0.0.1:8080\"]\n";
+    const UPSTREAM: &str = "[[upstream]]\nservers = [\"127.0.0.1:8080\"]\n";
 
     fn parse(text: &str) -> Result<Config, ConfigError> {
         let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/front/data/web.toml");
@@ -262,7 +334,7 @@ mod tests {
         assert_eq!(config.classes.len(), 1);
         assert!(config.classes[0].rule.fits_all());
         assert_eq!(config.control_socket.as_path(), Path::new("/run/psmc-front/web.sock"));
-        assert_eq!(config.upstream.limit, Limit::Adaptive);
+        assert_eq!(config.upstreams[0].limit, Limit::Adaptive);
     }
 
     #[test]
@@ -270,17 +342,42 @@ mod tests {
         let text = include_str!("../../../docs/FRONT.md");
         let blocks: Vec<&str> =
             text.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-        assert_eq!(blocks.len(), 1);
-        let example = blocks[0]
+        let [example, groups] = blocks[..] else { panic!("there are two: {blocks:?}") };
+        let groups = parse(&format!("{FRONT}{LISTENER}{groups}")).unwrap();
+        assert_eq!(groups.classes.iter().map(|class| class.upstreams.len()).collect::<Vec<_>>(), [2, 1]);
+        let example = example
             .replace("/etc/psmc-front/fullchain.pem", "server.pem")
             .replace("/etc/psmc-front/key.pem", "server.key");
         let config = parse(&example).unwrap();
         let summary = config.summary().to_string();
         for said in [
             "listens on [::]:443, TLS with server.pem",
-            "asks 127.0.0.1:8081 by HTTP/1.1, as many requests at a time as make it faster",
+            "servers has 127.0.0.1:8081, by HTTP/1.1, as many requests at a time as make it faster",
             "class paying: cookie tier=gold, ratio 1, 99 % within 300 ms",
             "class rest: all requests, ratio 3, 1024 may wait, refused rather than waiting in vain",
+        ] {
+            assert!(summary.contains(said), "{said}: {summary}");
+        }
+    }
+
+    #[test]
+    fn classes_choose_groups_of_servers() {
+        let text = format!(
+            "{FRONT}hold = \"slowdown\"\nidling = true\n{LISTENER}{UPSTREAM}name = \"fast\"\n\
+             [[upstream]]\nname = \"all\"\nservers = [\"127.0.0.1:8443\"]\ntls = {{ name = \"web.test\", ca = \"ca.pem\" }}\n\
+             [[class]]\nname = \"paying\"\nmatch = {{ peer = \"hq\" }}\n[[class]]\nname = \"rest\"\nupstream = [\"all\"]\n"
+        );
+        let config = parse(&text).unwrap();
+        assert_eq!(config.classes[0].upstreams, [0, 1]);
+        assert_eq!(config.classes[1].upstreams, [1]);
+        let summary = config.summary().to_string();
+        for said in [
+            "fast has 127.0.0.1:8080, by HTTP/1.1, as",
+            "all has 127.0.0.1:8443, by HTTP/1.1 with TLS, as",
+            "ratios are held of response over service times",
+            "requests are kept back where ratios cannot be held otherwise",
+            "class paying: from peer hq, ratio 1, 1024 may wait",
+            "class rest: all requests, ratio 1, served by all, 1024",
         ] {
             assert!(summary.contains(said), "{said}: {summary}");
         }
@@ -309,6 +406,24 @@ mod tests {
         ] {
             let all = complaints(&class(text));
             assert!(all.iter().any(|said| said.contains(reason)), "{text}: {all:?}");
+        }
+        let groups = |text: &str| format!("{FRONT}{LISTENER}{UPSTREAM}name = \"a\"\n[[upstream]]\n{text}");
+        let of_group = |text: &str| {
+            complaints(&groups(&format!("name = \"b\"\nservers = [\"127.0.0.1:8081\"]\n{text}")))
+        };
+        for (said, reason) in [
+            (complaints(&groups("servers = [\"127.0.0.1:8081\"]\n")), "a name of its own"),
+            (complaints(&groups("name = \"a\"\nservers = [\"127.0.0.1:8081\"]\n")), "duplicate upstream a"),
+            (
+                complaints(&groups("name = \"b\"\nservers = [\"127.0.0.1:8080\"]\n")),
+                "127.0.0.1:8080 is there twice",
+            ),
+            (of_group("[[class]]\nname = \"c\"\nupstream = [\"d\"]\n"), "no upstream d"),
+            (of_group("h2 = true\n[[class]]\nname = \"c\"\n"), "some by HTTP/2"),
+            (of_group("tls = { ca = \"missing.pem\" }\n"), "there is no such file"),
+            (of_group("tls = { name = \"a b\" }\n"), "is no name of a server"),
+        ] {
+            assert!(said.iter().any(|one| one.contains(reason)), "{reason}: {said:?}");
         }
         let twice = format!("{FRONT}{LISTENER}{LISTENER}{UPSTREAM}");
         assert_eq!(complaint(&twice), "127.0.0.1:80 is there twice");

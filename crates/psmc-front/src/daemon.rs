@@ -11,16 +11,19 @@ use psmc_service::daemon::{self, Daemon, Order, SystemError};
 use psmc_service::http::HttpError;
 use psmc_service::metrics as prometheus;
 use psmc_service::{open_files, socket};
-use psmc_shares::ServerId;
-use psmc_shares::admission::{self, ClassConfig, ConfigError as AdmissionError, LimitConfig, ServerConfig};
+use psmc_shares::admission::{
+    self, ClassConfig, ConfigError as AdmissionError, LimitConfig, Measure, ServerConfig,
+};
+use psmc_shares::{ClassId, ClassSet, ServerId};
 use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::config::{Config, Limit};
+use crate::config::{Config, Hold, Limit};
 use crate::gate::Gate;
 use crate::listener::Listening;
+use crate::peers;
 use crate::proxy::{Front, State};
 use crate::status::{METRICS, Status};
 use crate::upstream::Server;
@@ -91,12 +94,13 @@ struct Running {
 impl Running {
     fn start(config: Config) -> Result<Self, DaemonError> {
         let gate = Gate::new(admission_of(&config))?;
-        let servers = servers(&config, &[]);
+        let state = state(config.clone(), &[]);
         let limits = config.limits.clone();
-        let front = Arc::new(Front::new(State { config: config.clone(), servers }, gate));
+        let front = Arc::new(Front::new(state, gate));
         let mut clock = JoinSet::new();
         let gate = front.gate.clone();
         clock.spawn(async move { gate.keep_time().await });
+        clock.spawn(peers::follow(front.clone()));
         let mut running = Self {
             front,
             listening: BTreeMap::new(),
@@ -140,7 +144,7 @@ impl Running {
         self.watchers = JoinSet::new();
         let state = self.front.state();
         for (number, server) in state.servers.iter().enumerate() {
-            let upstream = state.config.upstream.clone();
+            let upstream = state.group_of(ServerId(number)).clone();
             self.watchers.spawn(server.clone().watch(ServerId(number), self.front.gate.clone(), upstream));
         }
     }
@@ -186,11 +190,11 @@ impl Running {
             tracing::error!(error, "configuration not reloaded but for its listeners");
             return;
         }
-        let servers = servers(&new, &old.servers);
-        for (number, server) in servers.iter().enumerate() {
+        let state = state(new, &old.servers);
+        for (number, server) in state.servers.iter().enumerate() {
             self.front.gate.set_available(ServerId(number), server.is_up());
         }
-        self.front.set_state(State { config: new, servers });
+        self.front.set_state(state);
         self.watch();
         tracing::info!("configuration reloaded");
     }
@@ -211,32 +215,41 @@ impl Running {
     }
 }
 
-/// The servers of a configuration: those that were there already, with their connections, and new ones.
-fn servers(config: &Config, old: &[Arc<Server>]) -> Vec<Arc<Server>> {
-    let is_h2 = config.upstream.h2;
-    let servers = config.upstream.servers.iter().map(|address| {
-        let known = old.iter().find(|server| server.is(*address, is_h2)).cloned();
-        known.unwrap_or_else(|| Arc::new(Server::new(*address, is_h2)))
-    });
-    servers.collect()
+/// What requests go by with this configuration: the servers that were there already, with their connections, and new ones.
+fn state(config: Config, old: &[Arc<Server>]) -> State {
+    let (mut servers, mut groups) = (Vec::new(), Vec::new());
+    for (number, group) in config.upstreams.iter().enumerate() {
+        for address in &group.servers {
+            let known = old.iter().find(|server| server.is(*address, group)).cloned();
+            servers.push(known.unwrap_or_else(|| Arc::new(Server::new(*address, group))));
+            groups.push(number);
+        }
+    }
+    State { config, servers, groups }
 }
 
 /// What the admission machine goes by.
-fn admission_of(config: &Config) -> admission::Config {
+pub(crate) fn admission_of(config: &Config) -> admission::Config {
     let classes = config.classes.iter().map(|class| ClassConfig {
         ratio: class.ratio,
         objective: class.p99,
         shed: class.shed,
         max_waiting: class.queue,
     });
-    let limit = match config.upstream.limit {
-        Limit::Adaptive => LimitConfig::Adaptive,
-        Limit::Fixed(limit) => LimitConfig::Fixed(limit),
-    };
-    let servers = config.upstream.servers.iter().map(|_| ServerConfig { limit });
-    admission::Config {
-        classes: classes.collect(),
-        servers: servers.collect(),
-        ..admission::Config::default()
+    let mut servers = Vec::new();
+    for (number, group) in config.upstreams.iter().enumerate() {
+        let limit = match group.limit {
+            Limit::Adaptive => LimitConfig::Adaptive,
+            Limit::Fixed(limit) => LimitConfig::Fixed(limit),
+        };
+        let served = config.classes.iter().enumerate().filter(|(_, class)| class.upstreams.contains(&number));
+        let classes = ClassSet::of(served.map(|(place, _)| ClassId(place)));
+        servers.extend(group.servers.iter().map(|_| ServerConfig { limit, classes }));
     }
+    let measure = match config.hold {
+        Hold::ResponseTime => Measure::ResponseTime,
+        Hold::Slowdown => Measure::Slowdown,
+    };
+    let idling = config.idling;
+    admission::Config { classes: classes.collect(), servers, measure, idling, ..admission::Config::default() }
 }

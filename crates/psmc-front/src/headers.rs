@@ -2,13 +2,17 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use hyper::ext::Protocol;
 use hyper::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, Entry, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue, TE,
-    TRANSFER_ENCODING, UPGRADE, VIA,
+    CONNECTION, CONTENT_LENGTH, COOKIE, Entry, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue,
+    SEC_WEBSOCKET_KEY, TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use hyper::http::request;
 use hyper::http::uri::Authority;
 use hyper::{Method, Version};
+use rustls::crypto::aws_lc_rs::default_provider;
 
 use crate::config::Forwarded;
 
@@ -16,8 +20,11 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
+/// Fields that say for whom a request is made.
+static FORWARDING: [HeaderName; 4] = [FORWARDED, X_FORWARDED_FOR, X_FORWARDED_PROTO, X_FORWARDED_HOST];
+
 /// Fields of one connection only, beside those that `Connection` names (RFC 9110, section 7.6.1).
-const HOP_BY_HOP: [HeaderName; 7] = [
+static HOP_BY_HOP: [HeaderName; 7] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -28,7 +35,7 @@ const HOP_BY_HOP: [HeaderName; 7] = [
 ];
 
 /// Fields that are not of one connection, even if `Connection` names them: without them a message is another one.
-const END_TO_END: [HeaderName; 2] = [HOST, CONTENT_LENGTH];
+static END_TO_END: [HeaderName; 2] = [HOST, CONTENT_LENGTH];
 
 /// Why a request is not passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,7 +59,7 @@ pub enum Malformed {
 /// # Errors
 /// [`Malformed`].
 pub fn host(head: &request::Parts) -> Result<HeaderValue, Malformed> {
-    if head.method == Method::CONNECT {
+    if head.method == Method::CONNECT && !is_websocket(head) {
         return Err(Malformed::Connect);
     }
     if head.headers.contains_key(TRANSFER_ENCODING) && head.headers.contains_key(CONTENT_LENGTH) {
@@ -101,7 +108,9 @@ fn is_host(text: &[u8]) -> bool {
 /// by which requests would pass unseen.
 #[must_use]
 pub fn upgrade(head: &request::Parts) -> Option<HeaderValue> {
-    if head.version != Version::HTTP_11 || !options(&head.headers).any(|option| option == b"upgrade") {
+    if head.version != Version::HTTP_11
+        || !options(&head.headers).any(|option| option.eq_ignore_ascii_case(b"upgrade"))
+    {
         return None;
     }
     let protocol = head.headers.get(UPGRADE)?;
@@ -114,6 +123,30 @@ pub fn upgrade(head: &request::Parts) -> Option<HeaderValue> {
     (is_one && !names.any(is_http)).then(|| protocol.clone())
 }
 
+/// The protocol of WebSocket (RFC 6455), which begins by HTTP/2 as a tunnel does (RFC 8441).
+pub const WEBSOCKET: HeaderValue = HeaderValue::from_static("websocket");
+
+/// Whether a request begins WebSocket by HTTP/2 (RFC 8441, section 4). What else may begin so is not passed on.
+#[must_use]
+pub fn is_websocket(head: &request::Parts) -> bool {
+    head.method == Method::CONNECT
+        && head
+            .extensions
+            .get::<Protocol>()
+            .is_some_and(|protocol| protocol.as_str().eq_ignore_ascii_case("websocket"))
+}
+
+/// Makes of such a request one of HTTP/1.1, whose other fields are the same (RFC 8441, section 5): a `GET`, with a number that the
+/// server answers with another one, which a client of HTTP/2 has no need of.
+pub fn begin_websocket(method: &mut Method, headers: &mut HeaderMap) {
+    *method = Method::GET;
+    let mut number = [0; 16];
+    // It stands against servers that take anything for a request, and is no secret (RFC 6455, section 10.3); 0 is one as well.
+    let _ = default_provider().secure_random.fill(&mut number);
+    let key = HeaderValue::from_str(&BASE64_STANDARD.encode(number));
+    headers.extend(key.ok().map(|key| (SEC_WEBSOCKET_KEY, key)));
+}
+
 /// Whether trailers are welcome to who sent this head (RFC 9110, section 10.1.4).
 #[must_use]
 pub fn takes_trailers(headers: &HeaderMap) -> bool {
@@ -124,49 +157,72 @@ pub fn takes_trailers(headers: &HeaderMap) -> bool {
 
 /// Takes out what was for the connection only that the message came by.
 pub fn strip(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> =
-        options(headers).filter_map(|option| HeaderName::from_bytes(&option).ok()).collect();
-    for name in named.iter().filter(|name| !END_TO_END.contains(name)).chain(&HOP_BY_HOP) {
-        // All values of the name.
+    let mut names: Vec<HeaderName> = options(headers)
+        .filter(|option| !USUAL_OPTIONS.iter().any(|usual| option.eq_ignore_ascii_case(usual)))
+        .filter_map(|option| HeaderName::from_bytes(option).ok())
+        .filter(|name| !END_TO_END.contains(name))
+        .collect();
+    // Most messages have one of them or none: to look at the names that are there takes less than to look each of these up.
+    names.extend(headers.keys().filter(|name| HOP_BY_HOP.contains(name)).cloned());
+    take_out(headers, &names);
+}
+
+/// Takes these fields out, with all their values.
+fn take_out(headers: &mut HeaderMap, names: &[HeaderName]) {
+    for name in names {
         if let Entry::Occupied(field) = headers.entry(name) {
             field.remove_entry_mult();
         }
     }
 }
 
-/// What `Connection` names, in small letters.
-fn options(headers: &HeaderMap) -> impl Iterator<Item = Vec<u8>> + '_ {
+/// What `Connection` mostly names: no field, or one that is taken out in any case.
+const USUAL_OPTIONS: [&[u8]; 4] = [b"keep-alive", b"close", b"upgrade", b"te"];
+
+/// What `Connection` names.
+fn options(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     let fields = headers.get_all(CONNECTION).into_iter();
     let options = fields.flat_map(|field| field.as_bytes().split(|byte| *byte == b','));
-    options.map(|option| option.trim_ascii().to_ascii_lowercase()).filter(|option| !option.is_empty())
+    options.map(<[u8]>::trim_ascii).filter(|option| !option.is_empty())
 }
 
 /// Who asks, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asker {
-    /// The address that the request came from.
-    pub address: SocketAddr,
-    /// Whether it came by TLS.
-    pub is_tls: bool,
-    /// Whether what it says of whom it asks for is passed on.
-    pub is_trusted: bool,
+    address: SocketAddr,
+    is_tls: bool,
+    is_trusted: bool,
+    /// The address as servers are told it: the same for all requests of a connection.
+    shown: HeaderValue,
 }
 
 impl Asker {
-    fn scheme(self) -> &'static str {
+    /// One whose requests come from `address`, by TLS or not; `is_trusted` if what it says of whom it asks for is passed on.
+    #[must_use]
+    pub fn new(address: SocketAddr, is_tls: bool, is_trusted: bool) -> Self {
+        let shown = HeaderValue::from_str(&address.ip().to_canonical().to_string());
+        // An address has only characters that a value may have.
+        let shown = shown.unwrap_or(HeaderValue::from_static("unknown"));
+        Self { address, is_tls, is_trusted, shown }
+    }
+
+    /// The address that requests come from.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn scheme(&self) -> &'static str {
         if self.is_tls { "https" } else { "http" }
     }
 
     /// Tells the server who asks. What others than trusted proxies say about that is taken out.
-    pub fn tell(self, headers: &mut HeaderMap, host: &HeaderValue, how: Forwarded) {
-        if !self.is_trusted {
-            for name in [FORWARDED, X_FORWARDED_FOR, X_FORWARDED_PROTO, X_FORWARDED_HOST] {
-                headers.remove(name);
-            }
+    pub fn tell(&self, headers: &mut HeaderMap, host: &HeaderValue, how: Forwarded) {
+        if !self.is_trusted && headers.keys().any(|name| FORWARDING.contains(name)) {
+            take_out(headers, &FORWARDING);
         }
         if how != Forwarded::Rfc7239 {
-            let address = self.address.ip().to_canonical();
-            append(headers, X_FORWARDED_FOR, &address.to_string());
+            append(headers, X_FORWARDED_FOR, self.shown.clone());
             if let Entry::Vacant(field) = headers.entry(X_FORWARDED_PROTO) {
                 field.insert(HeaderValue::from_static(self.scheme()));
             }
@@ -184,32 +240,41 @@ impl Asker {
             // A host is a quoted string with none of the characters that one cannot have (`is_host` and `"`).
             let host = host.to_str().ok().filter(|host| !host.is_empty() && !host.contains('"'));
             let host = host.map(|host| format!(";host=\"{host}\"")).unwrap_or_default();
-            append(headers, FORWARDED, &format!("for={node};proto={}{host}", self.scheme()));
+            if let Ok(member) = HeaderValue::from_str(&format!("for={node};proto={}{host}", self.scheme())) {
+                append(headers, FORWARDED, member);
+            }
         }
     }
 }
 
 /// Adds a member to a field that is a list, of which one line is left.
-fn append(headers: &mut HeaderMap, name: HeaderName, member: &str) {
+fn append(headers: &mut HeaderMap, name: HeaderName, member: HeaderValue) {
+    let mut field = match headers.entry(name) {
+        Entry::Vacant(field) => {
+            field.insert(member);
+            return;
+        }
+        Entry::Occupied(field) => field,
+    };
     let mut list: Vec<u8> = Vec::new();
-    for value in headers.get_all(&name) {
+    for value in field.iter() {
         list.extend(value.as_bytes());
         list.extend(b", ");
     }
     list.extend(member.as_bytes());
     if let Ok(list) = HeaderValue::from_bytes(&list) {
-        headers.insert(name, list);
+        field.insert(list);
     }
 }
 
 /// Says that the message passed by here (RFC 9110, section 7.6.3).
 pub fn pass(headers: &mut HeaderMap, received: Version) {
-    let version = match received {
-        Version::HTTP_2 => "2",
-        Version::HTTP_10 => "1.0",
-        _ => "1.1",
+    let by = match received {
+        Version::HTTP_2 => "2 psmc-front",
+        Version::HTTP_10 => "1.0 psmc-front",
+        _ => "1.1 psmc-front",
     };
-    append(headers, VIA, &format!("{version} psmc-front"));
+    append(headers, VIA, HeaderValue::from_static(by));
 }
 
 /// Joins the cookies that HTTP/2 may have in several fields: HTTP/1.1 has one (RFC 9113, section 8.2.3).
@@ -285,7 +350,7 @@ mod tests {
         ];
         let told = |address: &str, is_trusted, how| {
             let mut headers = head("/", &fields).headers;
-            let asker = Asker { address: address.parse().unwrap(), is_tls: false, is_trusted };
+            let asker = Asker::new(address.parse().unwrap(), false, is_trusted);
             asker.tell(&mut headers, &HeaderValue::from_static("a"), how);
             [X_FORWARDED_FOR, X_FORWARDED_PROTO, FORWARDED].map(|name| {
                 headers.get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()

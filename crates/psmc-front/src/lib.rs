@@ -8,6 +8,8 @@
 //! |---|---|
 //! | [`config`], [`cli`] | the TOML file with all its checks, and the command line |
 //! | [`class`] | which class a request is of |
+//! | [`peers`] | whose addresses are those of which peer of psmcd's |
+//! | [`preface`] | the PROXY protocol |
 //! | [`headers`] | what a proxy takes out of messages and puts in |
 //! | `gate` | who waits, and who may go on to which server |
 //! | `body` | bodies on their way, and what ends with them |
@@ -28,7 +30,9 @@ pub mod daemon;
 mod gate;
 pub mod headers;
 mod listener;
+pub mod peers;
 mod plan;
+pub mod preface;
 mod proxy;
 pub mod status;
 mod stream;

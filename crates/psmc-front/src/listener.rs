@@ -1,11 +1,13 @@
 //! Connections of clients: accepted, told apart by protocol, and ended.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use hyper::Request;
@@ -13,7 +15,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use proxy_header::{ParseConfig, ProxyHeader};
 use psmc_net::retry::Retry;
 use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
@@ -25,8 +26,9 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Limits, Listener};
 use crate::headers::Asker;
+use crate::preface::{NoPreface, Preface};
 use crate::proxy::{Client, Front};
-use crate::stream::ClientStream;
+use crate::stream::{ClientStream, Transport};
 
 /// What is read and written at a time at most, in bytes, and more than any head.
 pub(crate) const BUFFER: usize = 64 * 1024;
@@ -36,21 +38,6 @@ const STREAMS: u32 = 128;
 
 /// After how long without a packet a client is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(60);
-
-/// How long the beginning of the PROXY protocol, version 1, is at least, and that of version 2 with its first two fields.
-const PROXY_START: usize = 13;
-
-/// The longest of version 1 (proxy-protocol.txt, section 2.1).
-const PROXY_V1_MOST: usize = 107;
-
-/// What version 2 begins with (section 2.2).
-const PROXY_V2_SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
-
-/// The fixed part of version 2 (section 2.2).
-const PROXY_V2_FIXED: usize = 16;
-
-/// The longest of version 2 that is taken: addresses, and fields that are not read here.
-const PROXY_V2_MOST: usize = 4096;
 
 /// A listener that runs. New connections go by what it was told last.
 pub(crate) struct Listening {
@@ -125,8 +112,8 @@ async fn accept_all(socket: TcpListener, acceptor: Acceptor, stopped: watch::Rec
 enum StartError {
     #[error("cannot read what it begins with")]
     Read(#[from] io::Error),
-    #[error("it does not begin with the PROXY protocol")]
-    Proxy,
+    #[error(transparent)]
+    Proxy(#[from] NoPreface),
     #[error("timed out")]
     TimedOut,
 }
@@ -160,67 +147,134 @@ impl Acceptor {
         let config = &self.front.state().config;
         let source = address.ip().to_canonical();
         let is_trusted = config.trusted.iter().any(|net| net.contains(&source));
-        let asker = Asker { address, is_tls: listener.tls.is_some(), is_trusted };
+        let asker = Asker::new(address, listener.tls.is_some(), is_trusted);
         let reset = (!is_h2).then(|| stream.reset());
-        let client = Arc::new(Client { asker, reset, _alive: self.ending.clone(), _room: room });
+        let activity = Arc::new(Activity::new());
+        let client = Arc::new(Client {
+            asker,
+            reset,
+            activity: activity.clone(),
+            _alive: self.ending.clone(),
+            _room: room,
+        });
         let limits = config.limits.clone();
+        let mut to_end = pin!(async {
+            tokio::select! {
+                () = is_true(self.ending) => Ending::Asked,
+                () = activity.idle_for(idle_time) => Ending::Idle,
+            }
+        });
         if is_h2 {
-            self.talk_h2(stream, client, idle_time, &limits).await;
+            talk_h2(self.front, stream, client, idle_time, &limits, to_end.as_mut()).await;
         } else {
-            self.talk_h1(stream, client, idle_time, &limits).await;
+            talk_h1(self.front, stream, client, &limits, to_end.as_mut()).await;
         }
     }
+}
 
-    async fn talk_h1(self, stream: ClientStream, client: Arc<Client>, idle_time: Duration, limits: &Limits) {
-        let front = self.front;
-        let service = service_fn(move |request: Request<Incoming>| {
-            let (front, client) = (front.clone(), client.clone());
-            // Apart from the connection, which is small then while it is idle.
-            Box::pin(async move { Ok::<_, Infallible>(front.answer(&client, request).await) })
+/// Why a connection ends, of all that is not its client's doing.
+enum Ending {
+    /// The front ends, and no more requests are taken.
+    Asked,
+    /// No request has come for too long, or none that is complete.
+    Idle,
+}
+
+async fn talk_h1(
+    front: Arc<Front>,
+    stream: ClientStream,
+    client: Arc<Client>,
+    limits: &Limits,
+    to_end: Pin<&mut impl Future<Output = Ending>>,
+) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (front, client) = (front.clone(), client.clone());
+        // Apart from the connection, which is small then while it is idle.
+        Box::pin(async move { Ok::<_, Infallible>(front.answer(&client, request).await) })
+    });
+    let mut builder = http1::Builder::new();
+    // Its clock is one for all heads of a connection (`to_end`).
+    builder.header_read_timeout(None).max_buf_size(BUFFER).max_header_size(limits.head_size);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service).with_upgrades());
+    match beside(connection.as_mut(), to_end).await {
+        Beside::First(ended) => told(ended),
+        Beside::Second(Ending::Idle) => {}
+        Beside::Second(Ending::Asked) => {
+            connection.as_mut().graceful_shutdown();
+            told(connection.await);
+        }
+    }
+}
+
+async fn talk_h2(
+    front: Arc<Front>,
+    stream: ClientStream,
+    client: Arc<Client>,
+    idle_time: Duration,
+    limits: &Limits,
+    to_end: Pin<&mut impl Future<Output = Ending>>,
+) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (front, client) = (front.clone(), client.clone());
+        async move { Ok::<_, Infallible>(front.answer(&client, request).await) }
+    });
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.timer(TokioTimer::new()).max_concurrent_streams(STREAMS).enable_connect_protocol();
+    builder.max_header_list_size(u32::try_from(limits.head_size).unwrap_or(u32::MAX));
+    builder.keep_alive_interval(KEEPALIVE).keep_alive_timeout(idle_time);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    match beside(connection.as_mut(), to_end).await {
+        Beside::First(ended) => told(ended),
+        Beside::Second(Ending::Idle | Ending::Asked) => {
+            connection.as_mut().graceful_shutdown();
+            told(connection.await);
+        }
+    }
+}
+
+/// Which of two has ended first.
+enum Beside<A, B> {
+    First(A),
+    Second(B),
+}
+
+/// Runs a future that is woken often beside one that is woken seldom, and polled only then.
+async fn beside<A: Future, B: Future>(
+    mut first: Pin<&mut A>,
+    mut second: Pin<&mut B>,
+) -> Beside<A::Output, B::Output> {
+    let mut seldom: Option<(Arc<Seldom>, Waker)> = None;
+    poll_fn(|cx| {
+        if let Poll::Ready(output) = first.as_mut().poll(cx) {
+            return Poll::Ready(Beside::First(output));
+        }
+        let (of_second, waker) = seldom.get_or_insert_with(|| {
+            // Both run in one task, whose waker stays the same.
+            let seldom = Arc::new(Seldom { is_woken: AtomicBool::new(true), task: cx.waker().clone() });
+            (seldom.clone(), seldom.into())
         });
-        let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(idle_time);
-        builder.max_buf_size(BUFFER).max_header_size(limits.head_size);
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service).with_upgrades());
-        let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
-            () = is_true(self.ending) => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
-        };
-        told(ended);
+        if !of_second.is_woken.swap(false, Ordering::AcqRel) {
+            return Poll::Pending;
+        }
+        second.as_mut().poll(&mut Context::from_waker(waker)).map(Beside::Second)
+    })
+    .await
+}
+
+/// Wakes the task, and says by whom.
+struct Seldom {
+    is_woken: AtomicBool,
+    task: Waker,
+}
+
+impl Wake for Seldom {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
     }
 
-    async fn talk_h2(self, stream: ClientStream, client: Arc<Client>, idle_time: Duration, limits: &Limits) {
-        let front = self.front;
-        let activity = Arc::new(Activity::new());
-        let of_requests = activity.clone();
-        let service = service_fn(move |request: Request<Incoming>| {
-            let (front, client, busy) = (front.clone(), client.clone(), of_requests.begin());
-            async move {
-                let answered = front.answer(&client, request).await;
-                drop(busy);
-                Ok::<_, Infallible>(answered)
-            }
-        });
-        let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder.timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
-        builder.max_header_list_size(u32::try_from(limits.head_size).unwrap_or(u32::MAX));
-        builder.keep_alive_interval(KEEPALIVE).keep_alive_timeout(idle_time);
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-        let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
-            () = is_true(self.ending) => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
-            () = activity.idle_for(idle_time) => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
-        };
-        told(ended);
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_woken.store(true, Ordering::Release);
+        self.task.wake_by_ref();
     }
 }
 
@@ -251,69 +305,62 @@ async fn start(
 ) -> Result<Started, StartError> {
     let client = if listener.proxy_protocol { proxied(&mut stream).await?.unwrap_or(from) } else { from };
     let Some(tls) = &listener.tls else {
-        return Ok(Started { stream: ClientStream::plain(stream, stall_time), client, is_h2: false });
+        return Ok(Started {
+            stream: ClientStream::new(Transport::Plain(stream), stall_time),
+            client,
+            is_h2: false,
+        });
     };
     let config: Arc<ServerConfig> = tls.config.clone();
     let stream = TlsAcceptor::from(config).accept(stream).await?;
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    Ok(Started { stream: ClientStream::tls(stream, stall_time), client, is_h2 })
+    let stream = Transport::Tls(Box::new(stream.into()));
+    Ok(Started { stream: ClientStream::new(stream, stall_time), client, is_h2 })
 }
 
-/// Who a proxy in front of this one says the client is; nobody, if it speaks for itself. No byte is read that is not of that head.
+/// Who a proxy in front of this one says the client is; nobody, if it speaks for itself.
 async fn proxied(stream: &mut TcpStream) -> Result<Option<SocketAddr>, StartError> {
-    let mut head = vec![0; PROXY_START];
-    stream.read_exact(&mut head).await?;
-    if head.starts_with(b"PROXY ") {
-        while !head.ends_with(b"\r\n") {
-            if head.len() == PROXY_V1_MOST {
-                return Err(StartError::Proxy);
+    let mut bytes = Vec::new();
+    loop {
+        match Preface::read(&bytes)? {
+            Preface::Whole(client) => return Ok(client),
+            Preface::More(more) => {
+                let read = bytes.len();
+                bytes.resize(read + more, 0);
+                stream.read_exact(&mut bytes[read..]).await?;
             }
-            head.push(stream.read_u8().await?);
         }
-    } else {
-        if !head.starts_with(PROXY_V2_SIGNATURE) {
-            return Err(StartError::Proxy);
-        }
-        head.resize(PROXY_V2_FIXED, 0);
-        stream.read_exact(&mut head[PROXY_START..]).await?;
-        let length = usize::from(u16::from_be_bytes([head[PROXY_V2_FIXED - 2], head[PROXY_V2_FIXED - 1]]));
-        if length > PROXY_V2_MOST {
-            return Err(StartError::Proxy);
-        }
-        head.resize(PROXY_V2_FIXED + length, 0);
-        stream.read_exact(&mut head[PROXY_V2_FIXED..]).await?;
     }
-    let (parsed, _) = ProxyHeader::parse(&head, ParseConfig::default()).map_err(|_| StartError::Proxy)?;
-    Ok(parsed.proxied_address().map(|address| address.source))
 }
 
-/// Whether anything goes on on a connection of HTTP/2, which has no time limit of its own.
-struct Activity {
+/// Whether anything goes on on a connection, and when something last did.
+#[derive(Debug)]
+pub(crate) struct Activity {
     requests: AtomicUsize,
-    last: Mutex<Instant>,
+    started: Instant,
+    /// When the last request ended, in milliseconds from the start.
+    last_ms: AtomicU64,
 }
 
 /// A request that goes on.
-struct Busy(Arc<Activity>);
+#[derive(Debug)]
+pub(crate) struct Busy(Arc<Activity>);
 
 impl Activity {
     fn new() -> Self {
-        Self { requests: AtomicUsize::new(0), last: Mutex::new(Instant::now()) }
+        Self { requests: AtomicUsize::new(0), started: Instant::now(), last_ms: AtomicU64::new(0) }
     }
 
-    fn begin(self: &Arc<Self>) -> Busy {
+    pub(crate) fn begin(self: &Arc<Self>) -> Busy {
         self.requests.fetch_add(1, Ordering::Relaxed);
         Busy(self.clone())
-    }
-
-    fn last(&self) -> Instant {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends when nothing has gone on for so long.
     async fn idle_for(&self, time: Duration) {
         loop {
-            let left = (self.last() + time).saturating_duration_since(Instant::now());
+            let last = self.started + Duration::from_millis(self.last_ms.load(Ordering::Relaxed));
+            let left = (last + time).saturating_duration_since(Instant::now());
             let is_idle = self.requests.load(Ordering::Relaxed) == 0;
             if is_idle && left.is_zero() {
                 return;
@@ -325,7 +372,8 @@ impl Activity {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        *self.0.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        let ms = u64::try_from(self.0.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.0.last_ms.store(ms, Ordering::Relaxed);
         self.0.requests.fetch_sub(1, Ordering::Relaxed);
     }
 }

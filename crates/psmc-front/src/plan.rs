@@ -1,5 +1,6 @@
 //! `psmc-front plan`: which ratios can be held, and what each class would see, from what is given or from what a front measures.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -12,7 +13,8 @@ use psmc_service::units::duration_ms;
 use psmc_shares::plan::{Demand, Plan, PlanError, plan};
 use thiserror::Error;
 
-use crate::config::{Config, Limit};
+use crate::config::{Config, Hold, Limit};
+use crate::daemon::admission_of;
 use crate::status::{ClassStatus, Status};
 
 /// The arguments of `plan`.
@@ -63,6 +65,10 @@ enum Unplanned {
     Unmeasured(String),
     #[error("the numbers of class {0} are none that can be")]
     Number(String),
+    #[error(
+        "--places is for classes that share servers; give each [[upstream]] a limit, or ask the running front"
+    )]
+    Places,
     #[error(transparent)]
     Nothing(PlanError),
 }
@@ -85,32 +91,80 @@ impl PlanArgs {
         };
         let is_given =
             |class: &String| given(&self.arrivals, class).and(given(&self.service, class)).is_some();
-        let places = self.places.or(match config.upstream.limit {
-            Limit::Fixed(limit) => {
-                limit.checked_mul(u32::try_from(config.upstream.servers.len()).unwrap_or(1))
-            }
-            Limit::Adaptive => None,
-        });
-        let measured =
-            if places.is_some() && known.iter().all(is_given) { None } else { Some(Measured::now(&config)?) };
+        let sets = competing(&config);
+        if self.places.is_some() && sets.len() > 1 {
+            return Err(CliError::program(Unplanned::Places));
+        }
+        let fixed =
+            sets.iter().map(|set| self.places.or_else(|| places(&config, set))).collect::<Option<Vec<_>>>();
+        let is_known = fixed.is_some() && known.iter().all(is_given);
+        let measured = if is_known { None } else { Some(Measured::now(&config)?) };
         let of = |class: &str| measured.as_ref().and_then(|measured| measured.of(class));
-        let demands = config.classes.iter().zip(&known).map(|(class, name)| {
-            let arrivals = given(&self.arrivals, name).or_else(|| of(name).map(|(arrivals, _)| arrivals));
-            // Nobody waits for a class of which nothing comes.
-            let service = given(&self.service, name).map(|ms| ms / 1e3);
-            let service = service.or_else(|| of(name).and_then(|(_, service)| service));
-            match (arrivals, service.or(arrivals.filter(|rate| *rate == 0.0).map(|_| 1.0))) {
-                (Some(arrivals), Some(service)) => Ok(Demand { arrivals, service, ratio: class.ratio }),
-                _ => Err(CliError::program(Unplanned::Unmeasured(name.clone()))),
+        let mut text = String::new();
+        for set in &sets {
+            let demand = |&place: &usize| {
+                let (class, name) = (&config.classes[place], &known[place]);
+                let arrivals = given(&self.arrivals, name).or_else(|| of(name).map(|(arrivals, _)| arrivals));
+                // Nobody waits for a class of which nothing comes.
+                let service = given(&self.service, name).map(|ms| ms / 1e3);
+                let service = service.or_else(|| of(name).and_then(|(_, service)| service));
+                match (arrivals, service.or(arrivals.filter(|rate| *rate == 0.0).map(|_| 1.0))) {
+                    (Some(arrivals), Some(service)) => Ok(Demand { arrivals, service, ratio: class.ratio }),
+                    _ => Err(CliError::program(Unplanned::Unmeasured(name.clone()))),
+                }
+            };
+            let demands = set.iter().map(demand).collect::<Result<Vec<_>, _>>()?;
+            let names: Vec<&str> = set.iter().map(|place| known[*place].as_str()).collect();
+            let places = self.places.or_else(|| places(&config, set));
+            let places =
+                places.or(measured.as_ref().map(|measured| measured.places(&config, set))).unwrap_or(1);
+            let held: Vec<Demand> = demands.iter().map(|demand| held(demand, config.hold)).collect();
+            match plan(places, &held) {
+                Ok(plan) => text += &describe(&plan, places, &names, &demands, config.hold),
+                Err(PlanError::Number(class)) => {
+                    return Err(CliError::program(Unplanned::Number(names[class].to_owned())));
+                }
+                Err(error @ PlanError::Nothing) if sets.len() == 1 => {
+                    return Err(CliError::program(Unplanned::Nothing(error)));
+                }
+                Err(error @ PlanError::Nothing) => {
+                    let _ = writeln!(text, "classes {}: {error}", names.join(", "));
+                }
             }
-        });
-        let demands = demands.collect::<Result<Vec<_>, _>>()?;
-        let places = places.or(measured.map(|measured| measured.places)).unwrap_or(1);
-        let plan = plan(places, &demands).map_err(|error| match error {
-            PlanError::Number(class) => CliError::program(Unplanned::Number(known[class].clone())),
-            PlanError::Nothing => CliError::program(Unplanned::Nothing(error)),
-        })?;
-        Ok(describe(&plan, places, &known, &demands))
+        }
+        Ok(text)
+    }
+}
+
+/// The classes by those that share servers, be it by way of others: each set is planned for apart.
+fn competing(config: &Config) -> Vec<Vec<usize>> {
+    let mut sets: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (class, first) in admission_of(config).firsts().into_iter().enumerate() {
+        sets.entry(first).or_default().push(class);
+    }
+    sets.into_values().collect()
+}
+
+/// Whether servers of a group are for one of these classes.
+fn serves(config: &Config, group: usize, set: &[usize]) -> bool {
+    set.iter().any(|class| config.classes[*class].upstreams.contains(&group))
+}
+
+/// Requests that servers for these classes have at a time, if the file says so.
+fn places(config: &Config, set: &[usize]) -> Option<u32> {
+    let groups = config.upstreams.iter().enumerate().filter(|(group, _)| serves(config, *group, set));
+    let of_group = groups.map(|(_, group)| match group.limit {
+        Limit::Fixed(limit) => limit.checked_mul(u32::try_from(group.servers.len()).ok()?),
+        Limit::Adaptive => None,
+    });
+    of_group.sum()
+}
+
+/// As if response times were to be in these ratios: those of slowdowns, times what servers take.
+fn held(demand: &Demand, hold: Hold) -> Demand {
+    match hold {
+        Hold::ResponseTime => *demand,
+        Hold::Slowdown => Demand { ratio: demand.ratio * demand.service, ..*demand },
     }
 }
 
@@ -118,7 +172,6 @@ impl PlanArgs {
 struct Measured {
     before: Status,
     after: Status,
-    places: u32,
 }
 
 impl Measured {
@@ -127,8 +180,17 @@ impl Measured {
         let before = ask()?;
         sleep(COUNTED);
         let after = ask()?;
-        let places = after.servers.iter().filter(|server| server.up).map(|server| server.limit).sum();
-        Ok(Self { before, after, places })
+        Ok(Self { before, after })
+    }
+
+    /// What servers for these classes have at a time.
+    fn places(&self, config: &Config, set: &[usize]) -> u32 {
+        let is_for = |name: &str| {
+            let group = config.upstreams.iter().position(|group| group.name.as_str() == name);
+            group.is_some_and(|group| serves(config, group, set))
+        };
+        let servers = self.after.servers.iter().filter(|server| server.up && is_for(&server.upstream));
+        servers.map(|server| server.limit).sum()
     }
 
     /// Requests per second, and seconds of service.
@@ -142,7 +204,7 @@ impl Measured {
     }
 }
 
-fn describe(plan: &Plan, places: u32, names: &[String], demands: &[Demand]) -> String {
+fn describe(plan: &Plan, places: u32, names: &[&str], demands: &[Demand], hold: Hold) -> String {
     let mut text = format!("{places} requests at a time, load {:.0} %: ", plan.load * 100.0);
     // Writing to a string does not fail.
     let _ = match (plan.is_feasible, plan.load >= 1.0) {
@@ -164,7 +226,13 @@ fn describe(plan: &Plan, places: u32, names: &[String], demands: &[Demand]) -> S
             duration_ms(service * 1e3)
         );
         let _ = match outlook.response {
-            Some(response) => writeln!(text, ", response time {}", duration_ms(response * 1e3)),
+            Some(response) => {
+                let slowdown = match hold {
+                    Hold::ResponseTime => String::new(),
+                    Hold::Slowdown => format!(", slowdown {:.1}", response / service),
+                };
+                writeln!(text, ", response time {}{slowdown}", duration_ms(response * 1e3))
+            }
             None => writeln!(text, ", {:.0} % refused", outlook.refused * 100.0),
         };
     }

@@ -9,23 +9,26 @@ use std::time::Duration;
 use hyper::body::{Body, Incoming};
 use hyper::ext::on_informational;
 use hyper::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, TE,
+    TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::http::{request, uri};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::TokioIo;
-use psmc_shares::ClassId;
 use psmc_shares::admission::Outcome;
+use psmc_shares::{ClassId, ServerId};
 use tokio::io::copy_bidirectional;
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use crate::body::{AnswerBody, Passed, Progress, RequestBody, Rest};
-use crate::config::{Config, Limits};
+use crate::config::{Config, Limits, Upstream};
 use crate::counters::Counters;
 use crate::gate::{Gate, Permit};
-use crate::headers::{self, Asker};
+use crate::headers::{self, Asker, WEBSOCKET};
+use crate::listener::Activity;
+use crate::peers::Peers;
 use crate::stream::Reset;
 use crate::upstream::{Borrowed, Server};
 
@@ -41,6 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// What all connections of clients have in common.
 pub(crate) struct Front {
     state: RwLock<Arc<State>>,
+    peers: RwLock<Arc<Peers>>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) counters: Counters,
 }
@@ -48,7 +52,10 @@ pub(crate) struct Front {
 /// What requests go by: that of the moment in which they come.
 pub(crate) struct State {
     pub(crate) config: Config,
+    /// Those of all groups, one after the other.
     pub(crate) servers: Vec<Arc<Server>>,
+    /// Of each server, the place of its group.
+    pub(crate) groups: Vec<usize>,
 }
 
 /// The client of a connection.
@@ -56,6 +63,8 @@ pub(crate) struct Client {
     pub(crate) asker: Asker,
     /// By which its connection is reset, if it has but one answer at a time.
     pub(crate) reset: Option<Reset>,
+    /// Whether anything goes on on its connection.
+    pub(crate) activity: Arc<Activity>,
     /// Held while anything of it goes on.
     pub(crate) _alive: watch::Receiver<bool>,
     /// Its place among the connections that there may be, which one that goes on with another protocol keeps.
@@ -64,7 +73,20 @@ pub(crate) struct Client {
 
 impl Front {
     pub(crate) fn new(state: State, gate: Gate) -> Self {
-        Self { state: RwLock::new(Arc::new(state)), gate: Arc::new(gate), counters: Counters::default() }
+        Self {
+            state: RwLock::new(Arc::new(state)),
+            peers: RwLock::default(),
+            gate: Arc::new(gate),
+            counters: Counters::default(),
+        }
+    }
+
+    fn peers(&self) -> Arc<Peers> {
+        self.peers.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_peers(&self, peers: Peers) {
+        *self.peers.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(peers);
     }
 
     pub(crate) fn state(&self) -> Arc<State> {
@@ -84,7 +106,7 @@ impl Front {
         self.counters.requests();
         let state = self.state();
         let (mut head, body) = request.into_parts();
-        let class = state.class_of(&head, client);
+        let class = state.class_of(&head, client, &self.peers());
         let record = Record::new(self, &state.config, class, &head, client);
         let upgrade = head.extensions.remove::<OnUpgrade>();
         let exchange = Exchange { front: self, state: &state, client, class };
@@ -96,10 +118,18 @@ impl Front {
 }
 
 impl State {
-    fn class_of(&self, head: &request::Parts, client: &Client) -> ClassId {
-        let source = client.asker.address.ip().to_canonical();
+    /// The group that a server is of.
+    pub(crate) fn group_of(&self, server: ServerId) -> &Upstream {
+        let group = self.groups.get(server.0).and_then(|group| self.config.upstreams.get(*group));
+        // Each server is of one, and there is one at least.
+        group.unwrap_or(&self.config.upstreams[0])
+    }
+
+    fn class_of(&self, head: &request::Parts, client: &Client, peers: &Peers) -> ClassId {
+        let source = client.asker.address().ip().to_canonical();
         let classes = &self.config.classes;
-        let fits = classes.iter().position(|class| class.rule.fits(head.uri.path(), &head.headers, source));
+        let fits =
+            classes.iter().position(|class| class.rule.fits(head.uri.path(), &head.headers, source, peers));
         // The last fits all.
         ClassId(fits.unwrap_or(classes.len().saturating_sub(1)))
     }
@@ -133,6 +163,7 @@ impl Exchange<'_> {
         if target_length(&head.uri) > uri_size {
             return Err((Failure::Target, record));
         }
+        let is_websocket = headers::is_websocket(&head);
         let host = match headers::host(&head) {
             Ok(host) => host,
             Err(error) => return Err((Failure::Malformed(error), record)),
@@ -142,19 +173,29 @@ impl Exchange<'_> {
             Err(refusal) => return Err((Failure::Refused(refusal), record)),
         };
         record.is_admitted(permit.waited());
-        let protocol =
-            headers::upgrade(&head).filter(|_| upgrade.is_some() && !self.state.config.upstream.h2);
+        let group = self.state.group_of(permit.server());
+        let protocol = if is_websocket { Some(WEBSOCKET) } else { headers::upgrade(&head) };
+        let protocol = protocol.filter(|_| upgrade.is_some() && !group.h2);
+        if is_websocket && protocol.is_none() {
+            permit.end(Outcome::Abandoned);
+            return Err((Failure::NoWebSocket, record));
+        }
         let is_upgrade = protocol.is_some();
-        let progress = Progress::new();
-        let body = RequestBody::new(body, stall_time, progress.clone());
-        let outgoing = self.outgoing(head, &host, protocol, !body.is_end_stream());
-        let (response, connection, permit) = match self.send(outgoing, body, permit, &progress).await {
-            Ok(sent) => sent,
-            Err(failure) => return Err((failure, record)),
-        };
+        let (body, progress) = RequestBody::new(body, stall_time);
+        let scheme = self.state.servers.get(permit.server().0).map(|server| server.scheme());
+        let mut outgoing =
+            self.outgoing(head, &host, protocol, group.h2.then_some(scheme).flatten(), !body.is_end_stream());
+        if is_websocket {
+            headers::begin_websocket(&mut outgoing.method, &mut outgoing.headers);
+        }
+        let (response, connection, permit) =
+            match self.send(outgoing, body, permit, progress.as_deref()).await {
+                Ok(sent) => sent,
+                Err(failure) => return Err((failure, record)),
+            };
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return match upgrade.filter(|_| is_upgrade) {
-                Some(upgrade) => Ok(self.go_on(upgrade, response, permit, record)),
+                Some(upgrade) => Ok(self.go_on(upgrade, response, is_websocket, permit, record)),
                 None => Err((Failure::Unasked, record)),
             };
         }
@@ -167,6 +208,7 @@ impl Exchange<'_> {
         head: request::Parts,
         host: &HeaderValue,
         upgrade: Option<HeaderValue>,
+        h2: Option<uri::Scheme>,
         has_body: bool,
     ) -> Outgoing {
         let config = &self.state.config;
@@ -176,7 +218,7 @@ impl Exchange<'_> {
         if version == Version::HTTP_2 {
             headers::join_cookies(&mut headers);
         }
-        if version != Version::HTTP_11 || !has_body || config.upstream.h2 {
+        if version != Version::HTTP_11 || !has_body || h2.is_some() {
             headers.remove(EXPECT);
         }
         headers::pass(&mut headers, version);
@@ -184,10 +226,13 @@ impl Exchange<'_> {
         if takes_trailers {
             headers.insert(TE, HeaderValue::from_static("trailers"));
         }
-        if config.upstream.h2 {
+        if h2.is_some() {
             headers.remove(HOST);
         } else {
-            headers.insert(HOST, host.clone());
+            // Mostly it is there already.
+            if headers.get(HOST) != Some(host) {
+                headers.insert(HOST, host.clone());
+            }
             let options = match (takes_trailers, upgrade.is_some()) {
                 (true, true) => Some("te, upgrade"),
                 (true, false) => Some("te"),
@@ -197,7 +242,7 @@ impl Exchange<'_> {
             headers.extend(options.map(|options| (CONNECTION, HeaderValue::from_static(options))));
             headers.extend(upgrade.map(|protocol| (UPGRADE, protocol)));
         }
-        Outgoing { uri: target(uri, host, config.upstream.h2), method, headers }
+        Outgoing { uri: target(uri, host, h2), method, headers }
     }
 
     /// Sends a request to the server that it has a place at, and to another one if that cannot be reached.
@@ -206,9 +251,8 @@ impl Exchange<'_> {
         outgoing: Outgoing,
         body: RequestBody,
         mut permit: Permit,
-        progress: &Progress,
+        progress: Option<&Progress>,
     ) -> Result<(Response<Incoming>, Borrowed, Permit), Failure> {
-        let upstream = &self.state.config.upstream;
         // What a server may have done already is not asked of it again, and a body is not kept.
         let spare = (outgoing.method.is_idempotent() && body.is_end_stream()).then(|| outgoing.clone());
         let is_expecting = outgoing.headers.contains_key(EXPECT);
@@ -222,7 +266,8 @@ impl Exchange<'_> {
                 wait_for_word(&mut request, &mut connection);
             }
             let is_used = connection.is_used();
-            match head_of_answer(&mut connection, request, progress, upstream.answer_time).await {
+            let time = self.state.group_of(permit.server()).answer_time;
+            match head_of_answer(&mut connection, request, progress, time).await {
                 Ok(response) => return Ok((response, connection, permit)),
                 Err(failure) => {
                     // Nothing of a request that comes back was sent.
@@ -255,12 +300,12 @@ impl Exchange<'_> {
         is_repeated: bool,
         attempt: &mut u32,
     ) -> Result<(Borrowed, Permit), Failure> {
-        let upstream = &self.state.config.upstream;
         loop {
             let id = permit.server();
+            let upstream = self.state.group_of(id);
             let Some(server) = self.state.servers.get(id.0) else { return Err(Failure::NoServer) };
             let connected = if is_repeated {
-                server.new_connection(upstream).await
+                Box::pin(server.new_connection(upstream)).await
             } else {
                 server.connection(upstream).await
             };
@@ -307,6 +352,7 @@ impl Exchange<'_> {
         &self,
         client_side: OnUpgrade,
         mut response: Response<Incoming>,
+        is_websocket: bool,
         permit: Permit,
         mut record: Record,
     ) -> Response<AnswerBody> {
@@ -327,6 +373,12 @@ impl Exchange<'_> {
         let (mut head, _) = response.into_parts();
         let protocol = head.headers.get(UPGRADE).cloned();
         headers::strip(&mut head.headers);
+        if is_websocket {
+            // By HTTP/2 it is an answer as others are (RFC 8441, section 5).
+            head.status = StatusCode::OK;
+            head.headers.remove(SEC_WEBSOCKET_ACCEPT);
+            return Response::from_parts(head, AnswerBody::empty());
+        }
         head.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         head.headers.extend(protocol.map(|protocol| (UPGRADE, protocol)));
         Response::from_parts(head, AnswerBody::empty())
@@ -363,22 +415,25 @@ fn wait_for_word(request: &mut Request<RequestBody>, connection: &mut Borrowed) 
 async fn head_of_answer(
     connection: &mut Borrowed,
     request: Request<RequestBody>,
-    progress: &Progress,
+    progress: Option<&Progress>,
     time: Duration,
 ) -> Result<Response<Incoming>, (Failure, Option<Request<RequestBody>>)> {
     let begun = Instant::now();
-    let mut sending = std::pin::pin!(connection.send(request));
+    let due = || progress.map_or(begun, |progress| begun.max(progress.last())) + time;
+    let (sending, mut alarm) = connection.send(request, due());
+    let mut sending = std::pin::pin!(sending);
     loop {
-        let due = begun.max(progress.last()) + time;
         tokio::select! {
+            biased;
             sent = &mut sending => return sent.map_err(|mut error| {
                 let unsent = error.take_message();
                 (Failure::NoAnswer(error.into_error()), unsent)
             }),
-            () = sleep_until(due) => {
-                if begun.max(progress.last()) + time <= Instant::now() {
+            () = alarm.as_mut() => {
+                if due() <= Instant::now() {
                     return Err((Failure::TimedOut, None));
                 }
+                alarm.as_mut().reset(due());
             }
         }
     }
@@ -391,11 +446,11 @@ fn target_length(uri: &Uri) -> usize {
 }
 
 /// The target that a server is asked for: the path by HTTP/1.1 (RFC 9112, section 3.2.1), all parts by HTTP/2.
-fn target(uri: Uri, host: &HeaderValue, is_h2: bool) -> Uri {
+fn target(uri: Uri, host: &HeaderValue, h2: Option<uri::Scheme>) -> Uri {
     let mut parts = uri::Parts::default();
     parts.path_and_query = uri.into_parts().path_and_query;
-    if is_h2 {
-        parts.scheme = Some(uri::Scheme::HTTP);
+    if h2.is_some() {
+        parts.scheme = h2;
         parts.authority = host.to_str().ok().and_then(|host| host.parse().ok());
     }
     Uri::from_parts(parts).unwrap_or_default()

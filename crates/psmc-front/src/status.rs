@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use psmc_service::socket::Report;
+use psmc_shares::ServerId;
 use psmc_shares::admission::{ClassSnapshot, RatioState, ServerSnapshot};
 use serde::{Deserialize, Serialize};
 
-use crate::config::Class;
+use crate::config::Config;
 use crate::proxy::Front;
 use crate::upstream::Server;
 
@@ -34,6 +35,8 @@ pub struct Status {
     pub name: String,
     /// For how long it has run.
     pub uptime_s: u64,
+    /// What ratios are held of, as the file spells it.
+    pub hold: String,
     /// The classes, in the order of the file.
     pub classes: Vec<ClassStatus>,
     /// The servers, in the order of the file.
@@ -78,9 +81,15 @@ pub struct ClassStatus {
     /// Mean response time in it: the sum of both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_s: Option<f64>,
-    /// The ratio that is wanted.
+    /// Response over service time in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowdown: Option<f64>,
+    /// The first of those classes that share servers with it, to which its ratio is; absent if it is that itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
+    /// The ratio to that class that is wanted.
     pub wanted_ratio: f64,
-    /// Its response time over that of the first class, if it was measured.
+    /// What is held in ratios over that of that class, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
     /// Why the wanted one cannot be held at present.
@@ -93,6 +102,8 @@ pub struct ClassStatus {
 pub struct ServerStatus {
     /// Its address.
     pub address: String,
+    /// The group that it is of.
+    pub upstream: String,
     /// Whether it takes requests.
     pub up: bool,
     /// Requests that it has at present.
@@ -114,28 +125,43 @@ impl Status {
         let snapshot = front.gate.snapshot();
         // The first class has no ratio: it is what the others are measured by.
         let ratios = iter::once(None).chain(snapshot.ratios.iter().map(Some)).chain(iter::repeat(None));
-        let classes = state.config.classes.iter().zip(&snapshot.classes).zip(ratios);
-        let servers = state.servers.iter().zip(&snapshot.servers);
+        let all = snapshot.classes.iter().zip(&snapshot.firsts).zip(ratios).enumerate();
+        let classes = all.filter_map(|(place, ((now, first), ratio))| {
+            ClassStatus::of(&state.config, place, *first, now, ratio)
+        });
+        let servers = state.servers.iter().zip(&snapshot.servers).enumerate();
+        let servers = servers.map(|(place, (server, now))| {
+            let upstream = &state.group_of(ServerId(place)).name;
+            ServerStatus::of(server, upstream.to_string(), now)
+        });
         Self {
             version: VERSION,
             name: state.config.name.to_string(),
             uptime_s: uptime.as_secs(),
-            classes: classes.map(|((class, now), ratio)| ClassStatus::of(class, now, ratio)).collect(),
-            servers: servers.map(|(server, now)| ServerStatus::of(server, now)).collect(),
+            hold: state.config.hold.as_str().to_owned(),
+            classes: classes.collect(),
+            servers: servers.collect(),
             counts: front.counters.read(),
         }
     }
 }
 
 impl ClassStatus {
-    fn of(class: &Class, now: &ClassSnapshot, ratio: Option<&RatioState>) -> Self {
+    fn of(
+        config: &Config,
+        place: usize,
+        first: usize,
+        now: &ClassSnapshot,
+        ratio: Option<&RatioState>,
+    ) -> Option<Self> {
+        let (class, first_class) = (config.classes.get(place)?, config.classes.get(first)?);
         let (ratio, infeasible) = match ratio {
             None => (None, None),
             Some(RatioState::Held { ratio }) => (*ratio, None),
             Some(RatioState::Infeasible { ratio, reason }) => (*ratio, Some(reason.to_string())),
         };
         let (counters, last) = (&now.counters, now.last.as_ref());
-        Self {
+        Some(Self {
             name: class.name.to_string(),
             arrived: counters.arrived,
             admitted: counters.admitted,
@@ -151,17 +177,20 @@ impl ClassStatus {
             waiting_s: last.map(|means| means.waiting.as_secs_f64()),
             service_s: last.map(|means| means.service.as_secs_f64()),
             response_s: last.map(|means| means.response.as_secs_f64()),
-            wanted_ratio: class.ratio,
+            slowdown: last.map(|means| means.slowdown),
+            beside: (first != place).then(|| first_class.name.to_string()),
+            wanted_ratio: class.ratio / first_class.ratio,
             ratio,
             infeasible,
-        }
+        })
     }
 }
 
 impl ServerStatus {
-    fn of(server: &Server, now: &ServerSnapshot) -> Self {
+    fn of(server: &Server, upstream: String, now: &ServerSnapshot) -> Self {
         Self {
             address: server.address.to_string(),
+            upstream,
             up: now.is_available,
             in_flight: now.in_flight,
             limit: now.limit,

@@ -1,6 +1,7 @@
-//! A connection of a client, with TLS or without, and what ends it: a client that takes nothing, and an answer that was cut off.
+//! Connections, with TLS or without, and what ends that of a client: one that takes nothing, and an answer that was cut off.
 
 use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
-use tokio_rustls::server::TlsStream;
+use tokio_rustls::TlsStream;
 
 /// A timer that runs while something stands still. It costs nothing until that happens.
 #[derive(Debug)]
@@ -53,27 +54,109 @@ impl Reset {
     }
 }
 
-/// A connection of a client.
+/// A connection, of a client or to a server.
 #[derive(Debug)]
-pub(crate) struct ClientStream {
-    inner: Inner,
-    stall: Stall,
-    reset: Reset,
-}
-
-#[derive(Debug)]
-enum Inner {
+pub(crate) enum Transport {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-impl ClientStream {
-    pub(crate) fn plain(stream: TcpStream, stall: Duration) -> Self {
-        Self { inner: Inner::Plain(stream), stall: Stall::new(stall), reset: Reset::default() }
+impl Transport {
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Plain(stream) => stream,
+            Self::Tls(stream) => stream.get_ref().0,
+        }
+    }
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut *self {
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
+        }
     }
 
-    pub(crate) fn tls(stream: TlsStream<TcpStream>, stall: Duration) -> Self {
-        Self { inner: Inner::Tls(Box::new(stream)), stall: Stall::new(stall), reset: Reset::default() }
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut *self {
+            Self::Plain(stream) => write_parts(Pin::new(stream), cx, bufs),
+            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+/// Up to so many bytes, to join parts costs less than what the system does more to take several.
+const SMALL: usize = 2048;
+
+fn write_parts(
+    stream: Pin<&mut TcpStream>,
+    cx: &mut Context<'_>,
+    parts: &[IoSlice<'_>],
+) -> Poll<io::Result<usize>> {
+    if let [part] = parts {
+        return stream.poll_write(cx, part);
+    }
+    let mut joined = [MaybeUninit::uninit(); SMALL];
+    let mut joined = ReadBuf::uninit(&mut joined);
+    for part in parts {
+        if part.len() > joined.remaining() {
+            return stream.poll_write_vectored(cx, parts);
+        }
+        joined.put_slice(part);
+    }
+    stream.poll_write(cx, joined.filled())
+}
+
+/// A connection of a client.
+#[derive(Debug)]
+pub(crate) struct ClientStream {
+    inner: Transport,
+    stall: Stall,
+    reset: Reset,
+}
+
+impl ClientStream {
+    pub(crate) fn new(inner: Transport, stall: Duration) -> Self {
+        Self { inner, stall: Stall::new(stall), reset: Reset::default() }
     }
 
     /// By which it is told to be reset.
@@ -85,13 +168,9 @@ impl ClientStream {
     fn watched<T>(
         &mut self,
         cx: &mut Context<'_>,
-        write: impl FnOnce(Pin<&mut (dyn AsyncWrite + Unpin)>, &mut Context<'_>) -> Poll<io::Result<T>>,
+        write: impl FnOnce(Pin<&mut Transport>, &mut Context<'_>) -> Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        let inner: &mut (dyn AsyncWrite + Unpin) = match &mut self.inner {
-            Inner::Plain(stream) => stream,
-            Inner::Tls(stream) => stream,
-        };
-        let polled = write(Pin::new(inner), cx);
+        let polled = write(Pin::new(&mut self.inner), cx);
         if self.stall.is_over(&polled, cx) {
             Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
         } else {
@@ -103,12 +182,8 @@ impl ClientStream {
 impl Drop for ClientStream {
     fn drop(&mut self) {
         if self.reset.0.load(Ordering::Relaxed) {
-            let stream = match &self.inner {
-                Inner::Plain(stream) => stream,
-                Inner::Tls(stream) => stream.get_ref().0,
-            };
             // A connection that is gone already needs no reset.
-            let _ = stream.set_zero_linger();
+            let _ = self.inner.socket().set_zero_linger();
         }
     }
 }
@@ -119,10 +194,7 @@ impl AsyncRead for ClientStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match &mut self.inner {
-            Inner::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
-            Inner::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
-        }
+        Pin::new(&mut self.inner).poll_read(cx, buf)
     }
 }
 
@@ -140,10 +212,7 @@ impl AsyncWrite for ClientStream {
     }
 
     fn is_write_vectored(&self) -> bool {
-        match &self.inner {
-            Inner::Plain(stream) => stream.is_write_vectored(),
-            Inner::Tls(stream) => stream.is_write_vectored(),
-        }
+        self.inner.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

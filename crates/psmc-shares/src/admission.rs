@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::queue::{Handle as Waits, Queues, Waiting};
 use crate::ratios::{Ratios, Seen};
 use crate::window::Sample;
-use crate::{ClassId, ServerId};
+use crate::{ClassId, ClassSet, ServerId};
 use class::Class;
 pub use config::{
     ClassConfig, Config, ConfigError, Discipline, LEAST_RATIO, LimitConfig, MOST_RATIO, ServerConfig,
@@ -36,8 +36,8 @@ pub use crate::window::{Means, Measure};
 ///
 /// # Promises
 ///
-/// - While a request waits that is not kept back, no server that is available has room for one. Nothing is kept back unless
-///   [`Config::idling`] says so.
+/// - While a request waits that is not kept back, no server that is available and serves its class has room for one. Nothing is kept
+///   back unless [`Config::idling`] says so.
 /// - No server has more requests at once than its limit at the time when the last of them was let in.
 /// - No class has more than its [`ClassConfig::max_waiting`] waiting, but for requests that a server has failed.
 /// - A ratio that cannot be held costs nobody anything: it is told in the [`Snapshot`], and who is next is decided as usual.
@@ -46,6 +46,8 @@ pub struct Admission {
     config: Config,
     classes: Vec<Class>,
     servers: Servers,
+    /// Of each class, those that share a server with it.
+    neighbours: Vec<ClassSet>,
     queues: Queues,
     ratios: Ratios,
     ready: VecDeque<Ready>,
@@ -157,11 +159,12 @@ impl Admission {
         config.check()?;
         let classes = vec![Class::default(); config.classes.len()];
         let (servers, queues, ratios) = (Servers::new(&config.servers), config.queues(), config.ratios());
-        let period_ends = now + config.period;
+        let (period_ends, neighbours) = (now + config.period, config.neighbours());
         Ok(Self {
             config,
             classes,
             servers,
+            neighbours,
             queues,
             ratios,
             ready: VecDeque::new(),
@@ -180,8 +183,21 @@ impl Admission {
             self.classes[class.0].counters.refused += 1;
             return Arrival::Refused(refusal);
         }
+        if let Some(ticket) = self.admit_at_once(class, now) {
+            return Arrival::Admitted(ticket);
+        }
         let waits = self.queues.push(class, Waiting { arrived: now, avoid: None });
         self.queued(waits, now)
+    }
+
+    /// What queues would come to where nobody waits, and where they keep nobody back and no account of who was served.
+    fn admit_at_once(&mut self, class: ClassId, now: Duration) -> Option<Ticket> {
+        if !self.queues.is_empty() || self.config.idling || self.config.discipline == Discipline::Fair {
+            return None;
+        }
+        let (server, at_once) = self.servers.take(class, None)?;
+        self.classes[class.0].admitted(false, now);
+        Some(self.ticket(class, server, now, now, at_once))
     }
 
     /// The head of the answer has come: the response time ends here, so that neither long answers nor slow readers count; the
@@ -218,7 +234,7 @@ impl Admission {
     pub fn retry(&mut self, ticket: Ticket, now: Duration) -> Arrival {
         self.leave(&ticket, Outcome::Failed);
         let waiting = Waiting { arrived: ticket.arrived, avoid: Some(ticket.server) };
-        let is_known = ticket.generation == self.generation && self.servers.is_any_available();
+        let is_known = ticket.generation == self.generation && self.servers.served().has(ticket.class);
         let waits = is_known.then(|| self.queues.push_first(ticket.class, waiting)).flatten();
         let arrival = self.queued(waits, now);
         self.dispatch(now);
@@ -254,18 +270,17 @@ impl Admission {
     /// When to call [`tick`](Self::tick) next.
     #[must_use]
     pub fn next_tick(&self) -> Duration {
-        let next = if self.servers.has_room() { self.queues.next_free() } else { None };
-        let expiry = self.next_expiry();
+        let next = if self.queues.is_empty() { None } else { self.queues.next_free(self.servers.room()) };
+        let expiry = if self.queues.is_empty() { None } else { self.next_expiry() };
         [next, expiry].into_iter().flatten().min().map_or(self.period_ends, |next| next.min(self.period_ends))
     }
 
     /// A server is available, or no longer: it gets nothing new then, and what it has goes on.
     pub fn set_available(&mut self, server: ServerId, is_available: bool, now: Duration) {
         self.servers.set_available(server, is_available);
-        if !self.servers.is_any_available() {
-            for class in 0..self.classes.len() {
-                self.expire(ClassId(class), now + Duration::from_nanos(1), Reason::NoServer, now);
-            }
+        let served = self.servers.served();
+        for class in (0..self.classes.len()).map(ClassId).filter(|class| !served.has(*class)) {
+            self.expire(class, now + Duration::from_nanos(1), Reason::NoServer, now);
         }
         self.dispatch(now);
     }
@@ -278,6 +293,7 @@ impl Admission {
     pub fn reconfigure(&mut self, config: Config, now: Duration) -> Result<(), ConfigError> {
         config.check()?;
         self.servers.reconfigure(&config.servers);
+        self.neighbours = config.neighbours();
         let mut queues = config.queues();
         if config.classes.len() == self.classes.len() {
             queues.take_over(&mut self.queues);
@@ -307,11 +323,15 @@ impl Admission {
             classes: self.classes.iter().enumerate().map(class).collect(),
             servers: self.servers.snapshot(),
             ratios: self.ratios.states().collect(),
+            firsts: self.config.firsts(),
         }
     }
 
     /// Gives what waits to servers that have room, and refuses what has waited in vain.
     fn dispatch(&mut self, now: Duration) {
+        if self.queues.is_empty() {
+            return;
+        }
         for class in (0..self.classes.len()).map(ClassId) {
             if let Some(patience) = self.patience(class)
                 && let Some(came_before) = now.checked_sub(patience)
@@ -319,18 +339,28 @@ impl Admission {
                 self.expire(class, came_before, Reason::TooLong, now);
             }
         }
-        while self.servers.has_room()
-            && let Some((waits, waiting)) = self.queues.pop(now)
-            && let Some((server, at_once)) = self.servers.take(waiting.avoid)
+        while !self.queues.is_empty()
+            && let Some((waits, waiting)) = self.queues.pop(self.servers.room(), now)
+            && let class = waits.class()
+            && let Some((server, at_once)) = self.servers.take(class, waiting.avoid)
         {
-            let class = waits.class();
             let others_wait = self.queues.len(class) > 0;
             self.classes[class.0].admitted(others_wait, now);
-            let (arrived, generation) = (waiting.arrived, self.generation);
-            let ticket =
-                Ticket { class, server, generation, arrived, admitted: now, at_once, is_answered: false };
-            self.ready.push_back(Ready::Admitted { handle: Handle { generation, waits }, ticket });
+            let ticket = self.ticket(class, server, waiting.arrived, now, at_once);
+            let handle = Handle { generation: self.generation, waits };
+            self.ready.push_back(Ready::Admitted { handle, ticket });
         }
+    }
+
+    fn ticket(
+        &self,
+        class: ClassId,
+        server: ServerId,
+        arrived: Duration,
+        admitted: Duration,
+        at_once: u32,
+    ) -> Ticket {
+        Ticket { class, server, generation: self.generation, arrived, admitted, at_once, is_answered: false }
     }
 
     /// What becomes of one that has just been queued.
@@ -352,7 +382,7 @@ impl Admission {
     fn leave(&mut self, ticket: &Ticket, outcome: Outcome) {
         self.servers.leave(ticket.server);
         if outcome == Outcome::Failed {
-            self.servers.failed(ticket.server, ticket.at_once);
+            self.servers.failed(ticket.server);
         }
         if ticket.generation == self.generation
             && let Some(class) = self.classes.get_mut(ticket.class.0)
@@ -378,7 +408,7 @@ impl Admission {
         let loads: Vec<f64> = self.classes.iter().map(Class::load).collect();
         self.queues.weigh(self.ratios.weights(&loads));
         for class in (0..self.classes.len()).map(ClassId) {
-            self.queues.hurry(class, self.budget(class).map(|budget| budget / 2));
+            self.queues.hurry(class, self.left(class).map(|left| left / 2));
         }
         // A clock that has jumped, or a caller that has slept, does not make up for periods that are gone.
         self.period_ends = now + self.config.period;
@@ -387,11 +417,11 @@ impl Admission {
     /// Why a request that comes now must be refused.
     fn refusal(&self, class: ClassId, now: Duration) -> Option<Refusal> {
         let (config, stats) = (self.config.classes.get(class.0)?, self.classes.get(class.0)?);
-        if !self.servers.is_any_available() {
+        if !self.servers.served().has(class) {
             return Some(Refusal { reason: Reason::NoServer, retry_after: LEAST_RETRY });
         }
         let waiting = self.queues.len(class);
-        if self.servers.has_room() && waiting == 0 {
+        if waiting == 0 && self.servers.room().has(class) {
             return None;
         }
         let wait = stats.expected_wait(waiting + 1, now);
@@ -405,11 +435,16 @@ impl Admission {
         Some(Refusal { reason, retry_after: wait.clamp(LEAST_RETRY, MOST_RETRY) })
     }
 
-    /// What a class's objective leaves for waiting.
+    /// What a class's objective leaves for waiting: nothing, where servers take as long for some requests.
+    fn left(&self, class: ClassId) -> Option<Duration> {
+        let objective = self.config.classes.get(class.0)?.objective?;
+        Some(objective.saturating_sub(self.classes.get(class.0)?.tail()))
+    }
+
+    /// The same, as far as others are refused for it.
     fn budget(&self, class: ClassId) -> Option<Duration> {
         let objective = self.config.classes.get(class.0)?.objective?;
-        let tail = self.classes.get(class.0)?.tail();
-        Some(objective.saturating_sub(tail).max(objective / LEAST_BUDGET))
+        self.left(class).map(|left| left.max(objective / LEAST_BUDGET))
     }
 
     /// How long a request of a class that sheds is expected to wait at most: half of what its own objective leaves, for times vary; and what
@@ -421,7 +456,9 @@ impl Admission {
         }
         let own = self.budget(class).map(|budget| budget / 2);
         let service = self.queues.service(class).unwrap_or_default();
-        let by_better = (0..self.config.classes.len()).filter_map(|better| {
+        let others =
+            (0..self.config.classes.len()).filter(|&better| self.neighbours[class.0].has(ClassId(better)));
+        let by_better = others.filter_map(|better| {
             let ratio = config.ratio / self.config.classes[better].ratio;
             let budget = self.budget(ClassId(better)).filter(|_| ratio > 1.0)?;
             let of_better = budget / 2 + self.queues.service(ClassId(better)).unwrap_or_default();

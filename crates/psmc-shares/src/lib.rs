@@ -24,7 +24,7 @@
 //! use psmc_shares::ClassId;
 //!
 //! let class = |ratio| ClassConfig { ratio, ..ClassConfig::default() };
-//! let server = ServerConfig { limit: LimitConfig::Fixed(1) };
+//! let server = ServerConfig { limit: LimitConfig::Fixed(1), ..ServerConfig::default() };
 //! let config = Config { classes: vec![class(1.0), class(3.0)], servers: vec![server], ..Config::default() };
 //! let ms = Duration::from_millis;
 //! let mut front = Admission::new(config, ms(0)).unwrap();
@@ -54,6 +54,53 @@ pub mod window;
 /// A class of users, by its place among those that were configured; the first one is the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClassId(pub usize);
+
+/// Some of the classes that were configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassSet(u64);
+
+impl ClassSet {
+    /// None of them.
+    pub const NONE: Self = Self(0);
+
+    /// All that there may be.
+    pub const ALL: Self = Self(u64::MAX);
+
+    /// These; what is no class is left out.
+    #[must_use]
+    pub fn of(classes: impl IntoIterator<Item = ClassId>) -> Self {
+        let of = |class: ClassId| if class.0 < MAX_CLASSES { 1 << class.0 } else { 0 };
+        Self(classes.into_iter().fold(0, |all, class| all | of(class)))
+    }
+
+    /// Whether this class is among them.
+    #[must_use]
+    pub fn has(self, class: ClassId) -> bool {
+        class.0 < MAX_CLASSES && self.0 >> class.0 & 1 == 1
+    }
+
+    /// These and those.
+    #[must_use]
+    pub fn with(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    fn len(self) -> u32 {
+        self.0.count_ones()
+    }
+}
+
+impl Default for ClassSet {
+    fn default() -> Self {
+        Self::ALL
+    }
+}
 
 /// A server, by its place among those that were configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,11 +8,13 @@ use std::time::Duration;
 
 /// A limit that is measured.
 ///
-/// Say of each request that was answered how long the server took ([`answered`](Self::answered)), and of one that it failed
-/// ([`failed`](Self::failed)). Both want to know how many were there at once. It is never below [`LEAST`] nor above [`MOST`].
+/// Say of each request that was answered how long the server took, and how many were there at once
+/// ([`answered`](Self::answered)); and when the server has failed one ([`failed`](Self::failed)). It is never below [`LEAST`] nor above [`MOST`].
 ///
-/// Requests differ, so it is medians of some hundred of them that are compared. The one without a queue is measured whenever the server has
-/// half as many requests as it may or fewer, and, while it never has, in one of [`PROBE_EVERY`] such rounds with fewer let in on purpose.
+/// Requests differ, so it is medians of some hundred of them that are compared: of those that were let in as the last that might be, and of
+/// those for which half as many were there or fewer. What lies between says nothing: at moderate load a limit far too high is reached now
+/// and then, and most requests do not wait all the same. While the server never has so few, fewer are let in on purpose, in one of
+/// [`PROBE_EVERY`] rounds.
 ///
 /// At first the limit grows by a half in each of some short rounds, as a window of TCP does in its slow start, until requests take so much
 /// longer that they wait inside. How much longer says how many the server can do.
@@ -21,9 +23,13 @@ pub struct Adaptive {
     limit: f64,
     /// Seconds: the median without a queue.
     base: Option<f64>,
-    /// Seconds: that of the last rounds with as many requests as there may be, smoothed.
+    /// Seconds: the median of those that were let in as the last, smoothed over rounds.
     full: Option<f64>,
-    round: Round,
+    /// Seconds: what those took of late that were let in as the last, ...
+    last: Vec<f64>,
+    /// ... and those that had no queue before them.
+    early: Vec<f64>,
+    outcomes: Outcomes,
     /// The limit when the base was last measured.
     limit_of_base: f64,
     /// Rounds since the base was last measured.
@@ -33,14 +39,11 @@ pub struct Adaptive {
     start: Option<u32>,
 }
 
-/// Some requests one after the other.
-#[derive(Clone, Debug, Default)]
-struct Round {
-    /// Seconds.
-    services: Vec<f64>,
+/// What became of some requests one after the other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Outcomes {
+    answered: u32,
     failed: u32,
-    /// The most requests that were there at once.
-    most: u32,
 }
 
 /// Whatever is measured, one request at a time is let in, or nothing could be measured.
@@ -55,6 +58,9 @@ const FIRST: f64 = 4.0;
 
 /// Rounds from one probe to the next: a probe leaves up to a half of a server idle, so of all time two hundredths and a half.
 pub const PROBE_EVERY: u32 = 20;
+
+/// The fewest requests of which it is seen whether too many fail.
+const OUTCOMES: u32 = 200;
 
 /// The fewest requests of a round: the median of exponential times is good to a fourteenth then.
 const LEAST_ROUND: usize = 200;
@@ -89,11 +95,11 @@ const START_ROUNDS_OVER: u32 = 2;
 /// How much of the limit is added in a round in which too few waited inside.
 const GROWTH: f64 = 0.125;
 
-/// What is left of the limit after a round of which a tenth failed.
+/// What is left of the limit after [`OUTCOMES`] of which a tenth failed.
 const RETREAT: f64 = 0.8;
 
-/// One of so many requests of a round may fail for reasons of its own.
-const TOLERATED_FAILURES: usize = 10;
+/// One of so many requests may fail for reasons of its own.
+const TOLERATED_FAILURES: u32 = 10;
 
 /// How much a round counts in a smoothed median: with less noise than that of one, no limit sinks below what a server can do.
 const SMOOTHING: f64 = 0.25;
@@ -118,7 +124,9 @@ impl Default for Adaptive {
             base: None,
             full: None,
             limit_of_base: FIRST,
-            round: Round::default(),
+            last: Vec::new(),
+            early: Vec::new(),
+            outcomes: Outcomes::default(),
             since_base: 0,
             is_probing: false,
             start: Some(0),
@@ -141,75 +149,88 @@ impl Adaptive {
 
     /// A request was answered after this; when it was let in there were `at_once`, itself included.
     pub fn answered(&mut self, service: Duration, at_once: u32) {
-        self.round.most = self.round.most.max(at_once);
-        self.round.services.push(service.as_secs_f64());
-        self.end_round();
-    }
-
-    /// The server has failed a request: refused the connection, closed it, did not answer in time, or said that it is overloaded.
-    pub fn failed(&mut self, at_once: u32) {
-        self.round.most = self.round.most.max(at_once);
-        self.round.failed += 1;
-        self.end_round();
-    }
-
-    fn end_round(&mut self) {
-        let failed = usize::try_from(self.round.failed).unwrap_or(usize::MAX);
-        let answered = self.round.services.len();
-        // What waits inside shows in few; what does not is measured well.
-        let is_short = self.start.is_some() && self.base.is_some() && self.is_reached(self.round.most);
-        let least = if is_short { LEAST_START_ROUND } else { LEAST_ROUND };
-        let size = (self.limit * ROUND_OF_LIMIT).clamp(least as f64, MOST_ROUND as f64);
-        if ((answered + failed) as f64) < size {
-            return;
-        }
-        let mut round = std::mem::take(&mut self.round);
-        if failed * TOLERATED_FAILURES > answered {
-            self.limit *= RETREAT;
-            self.start = None;
-        } else if let Some(median) = median(&mut round.services) {
-            self.measured(median, round.most);
+        self.outcomes.answered += 1;
+        self.judge_outcomes();
+        let service = service.as_secs_f64();
+        let most_early = if self.is_probing { whole(self.probe()) } else { whole_below(self.limit / 2.0) };
+        if at_once <= most_early {
+            self.early.push(service);
+            if self.early.len() >= self.round(LEAST_ROUND) {
+                let mut early = std::mem::take(&mut self.early);
+                self.rebase(median(&mut early));
+            }
+        } else if at_once >= self.limit() && !self.is_probing {
+            self.last.push(service);
+            // What waits inside shows in few; what does not is measured well.
+            let is_short = self.start.is_some() && self.base.is_some();
+            if self.last.len() >= self.round(if is_short { LEAST_START_ROUND } else { LEAST_ROUND }) {
+                let mut last = std::mem::take(&mut self.last);
+                self.measured(median(&mut last));
+            }
         }
         self.limit = self.limit.clamp(f64::from(LEAST), f64::from(MOST));
     }
 
-    /// A limit that is not reached says nothing of whether more would do, nor of whether there are too many.
-    fn is_reached(&self, most: u32) -> bool {
-        f64::from(most) >= self.limit.floor()
+    /// The server has failed a request: refused the connection, closed it, did not answer in time, or said that it is overloaded.
+    pub fn failed(&mut self) {
+        self.outcomes.failed += 1;
+        self.judge_outcomes();
     }
 
-    fn measured(&mut self, median: f64, most: u32) {
-        if self.is_probing || f64::from(most) <= self.limit / 2.0 || self.base.is_none() {
-            self.rebase(median);
+    fn judge_outcomes(&mut self) {
+        let Outcomes { answered, failed } = self.outcomes;
+        if answered + failed < OUTCOMES {
             return;
         }
-        let is_reached = self.is_reached(most);
+        self.outcomes = Outcomes::default();
+        if failed * TOLERATED_FAILURES > answered {
+            self.limit = (self.limit * RETREAT).max(f64::from(LEAST));
+            self.start = None;
+            self.last.clear();
+        }
+    }
+
+    /// Requests of a round, of which there are so many at least.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is clamped to what fits")]
+    fn round(&self, least: usize) -> usize {
+        (self.limit * ROUND_OF_LIMIT).clamp(least as f64, MOST_ROUND as f64) as usize
+    }
+
+    /// The last that were let in took so long.
+    fn measured(&mut self, median: f64) {
+        let Some(base) = self.base else {
+            self.rebase(median);
+            return;
+        };
         if let Some(rounds) = self.start {
-            if is_reached {
-                self.go_on_with_start(median, rounds);
-            }
+            self.go_on_with_start(median / base.max(f64::MIN_POSITIVE), rounds);
             return;
         }
         self.since_base += 1;
         if self.since_base >= PROBE_EVERY {
-            self.is_probing = true;
-        }
-        if !is_reached {
-            return;
+            self.begin_probe();
         }
         let full = self.full.map_or(median, |full| full + SMOOTHING * (median - full));
         self.full = Some(full);
-        let queue = self.limit * (1.0 - self.base.unwrap_or(full) / full.max(f64::MIN_POSITIVE));
+        let queue = self.limit * (1.0 - base / full.max(f64::MIN_POSITIVE));
         if queue < (self.limit * TOO_FEW).max(LEAST_QUEUE) {
             self.limit += (self.limit * GROWTH).max(LEAST_QUEUE);
         } else if queue > (self.limit * TOO_MANY).max(2.0 * LEAST_QUEUE) {
             self.limit -= (queue / 4.0).max(LEAST_QUEUE);
-            self.is_probing |= self.is_doubtful();
+            if self.is_doubtful() {
+                self.begin_probe();
+            }
         }
     }
 
-    fn go_on_with_start(&mut self, median: f64, rounds: u32) {
-        let longer = median / self.base.unwrap_or(median).max(f64::MIN_POSITIVE);
+    fn begin_probe(&mut self) {
+        self.is_probing = true;
+        // Of before, when there may have been more.
+        self.early.clear();
+    }
+
+    /// They take so many times as long as those before which there is no queue.
+    fn go_on_with_start(&mut self, longer: f64, rounds: u32) {
         if longer <= START_OVER {
             self.limit *= START_GROWTH;
             self.start = Some(0);
@@ -247,18 +268,24 @@ fn whole(limit: f64) -> u32 {
     limit.round().clamp(f64::from(LEAST), f64::from(MOST)) as u32
 }
 
-fn median(values: &mut [f64]) -> Option<f64> {
+/// The largest whole number that is no more, none if that is 0.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a half of what fits")]
+fn whole_below(half: f64) -> u32 {
+    half.floor() as u32
+}
+
+/// Of some: there are as many as a round has.
+fn median(values: &mut [f64]) -> f64 {
     let middle = values.len() / 2;
-    if values.is_empty() {
-        return None;
-    }
     let (_, median, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
-    Some(*median)
+    *median
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rand_core::SeedableRng as _;
+    use rand_pcg::Pcg64Mcg;
 
     use super::*;
 
@@ -308,6 +335,56 @@ mod tests {
         }
     }
 
+    /// A server of so many processes, each with one request at a time, of exponentially distributed times of a second on average, to which
+    /// requests come at random at such a load; and the mean of what is let in at once, after half of that.
+    fn run_at(limit: &mut Adaptive, processes: u32, load: f64, requests: u32) -> f64 {
+        let mut dice = Pcg64Mcg::seed_from_u64(1);
+        let mut exponential =
+            |mean: f64| -mean * ((f64::from(dice.next_u32()) + 1.0) / 2.0_f64.powi(32)).ln();
+        // Until when each process is busy; when those inside end, how long they took and how many they were; and who waits outside.
+        let mut busy = vec![0.0_f64; usize::try_from(processes).unwrap()];
+        let mut inside: Vec<(f64, f64, u32)> = Vec::new();
+        let (mut outside, mut arrival, mut sum) = (0_u32, 0.0, 0.0);
+        for number in 0..2 * requests {
+            let next =
+                inside.iter().enumerate().min_by(|(_, (one, ..)), (_, (other, ..))| one.total_cmp(other));
+            let now = match next {
+                Some((index, (end, ..))) if *end <= arrival => {
+                    let (end, took, at_once) = inside.swap_remove(index);
+                    limit.answered(Duration::from_secs_f64(took), at_once);
+                    end
+                }
+                _ => {
+                    let now = arrival;
+                    arrival += exponential(1.0 / (load * f64::from(processes)));
+                    outside += 1;
+                    now
+                }
+            };
+            while outside > 0 && inside.len() < usize::try_from(limit.limit()).unwrap() {
+                outside -= 1;
+                let free = busy.iter_mut().min_by(|one, other| one.total_cmp(other)).unwrap();
+                *free = free.max(now) + exponential(1.0);
+                inside.push((*free, *free - now, u32::try_from(inside.len()).unwrap() + 1));
+            }
+            sum += if number >= requests { f64::from(limit.limit()) } else { 0.0 };
+        }
+        sum / f64::from(requests)
+    }
+
+    /// A limit that is too high is reached now and then, by requests that wait inside, where nobody can put them in order.
+    #[test]
+    fn load_that_comes_and_goes_does_not_raise_it_above_what_a_server_can_do() {
+        for (processes, load) in
+            [4, 16].into_iter().flat_map(|it| [0.5, 0.8, 0.9, 0.95].map(|load| (it, load)))
+        {
+            let mut limit = Adaptive::default();
+            let mean = run_at(&mut limit, processes, load, 100_000);
+            let least = f64::from(processes);
+            assert!((0.9 * least..=1.5 * least + 1.0).contains(&mean), "{mean} of {processes} at {load}");
+        }
+    }
+
     #[test]
     fn it_follows_a_server_that_becomes_smaller_and_larger() {
         let mut limit = Adaptive::default();
@@ -337,7 +414,7 @@ mod tests {
     fn failures_lower_it_and_light_load_does_not_raise_it() {
         let mut limit = Adaptive::default();
         for _ in 0..10_000 {
-            limit.failed(4);
+            limit.failed();
         }
         assert_eq!(limit.limit(), LEAST);
         let mut limit = Adaptive::default();
@@ -356,7 +433,7 @@ mod tests {
                 if is_answered {
                     limit.answered(Duration::from_nanos(nanoseconds), at_once);
                 } else {
-                    limit.failed(at_once);
+                    limit.failed();
                 }
                 prop_assert!((LEAST..=MOST).contains(&limit.limit()));
             }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::ratios::Seen;
 use crate::window::{Measure, Sample};
-use crate::{ClassId, MAX_CLASSES, ServerId};
+use crate::{ClassId, ClassSet, MAX_CLASSES, ServerId};
 use class::Class;
 
 /// How it is decided who is next.
@@ -128,12 +128,16 @@ impl Queues {
         Some(waiting)
     }
 
-    /// Who is next, and waits no longer; `None` if nobody waits, or all who do are kept back.
-    pub fn pop(&mut self, now: Duration) -> Option<(Handle, Waiting)> {
+    /// Who is next of these classes, for which there is room, and waits no longer; `None` if nobody of them waits, or all who do are
+    /// kept back.
+    pub fn pop(&mut self, room: ClassSet, now: Duration) -> Option<(Handle, Waiting)> {
         let mut heads = 0_u64;
         // Of equals the first one.
         let mut best: Option<(usize, (bool, f64))> = None;
-        for class in (0..self.classes.len()).filter(|&class| self.may_go(class, now)) {
+        for class in 0..self.classes.len() {
+            if !room.has(ClassId(class)) || !self.may_go(class, now) {
+                continue;
+            }
             heads |= 1 << class;
             let standing = self.standing(class, now);
             if best.is_none_or(|(_, of_best)| is_above(standing, of_best)) {
@@ -165,11 +169,11 @@ impl Queues {
         self.take_first(class.0)
     }
 
-    /// When somebody who is kept back may go: `None` if nobody is. Only valid while [`pop`](Self::pop) yields nothing.
+    /// When somebody of these classes who is kept back may go: `None` if nobody is. Only valid while [`pop`](Self::pop) yields nothing.
     #[must_use]
-    pub fn next_free(&self) -> Option<Duration> {
+    pub fn next_free(&self, room: ClassSet) -> Option<Duration> {
         let of = |class: usize| {
-            let first = self.classes[class].first()?;
+            let first = self.classes[class].first().filter(|_| room.has(ClassId(class)))?;
             Some(first.arrived + Duration::from_secs_f64(self.kept(class)))
         };
         (0..self.classes.len()).filter_map(of).min()

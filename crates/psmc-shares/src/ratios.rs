@@ -15,7 +15,7 @@ pub struct Seen {
     pub won: u64,
 }
 
-/// How a class stands beside the first one.
+/// How a class stands beside the first one that it competes with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum State {
     /// Its ratio can be held. It is the mean of the last periods, if anything was measured in one.
@@ -44,6 +44,9 @@ pub enum Infeasible {
     /// It has precedence wherever both wait, or nearly, and is too slow still: because of what its requests ask for.
     #[error("requests of the class take the server so long that precedence alone does not make up for it")]
     LongService,
+    /// It is the first of those that it competes with: no server is for it and for a class before it.
+    #[error("no server is for it and for a class above it")]
+    Apart,
 }
 
 /// Corrections of classes, in velocity form: a period changes them by the gain times its errors.
@@ -59,6 +62,8 @@ pub struct Ratios {
 #[derive(Clone, Debug)]
 struct Class {
     delta: f64,
+    /// The first of those that it competes with, which may be itself.
+    first: usize,
     correction: f64,
     /// Of the ratio to the first class, over what it should be, smoothed.
     log_ratio: Option<f64>,
@@ -95,8 +100,9 @@ impl Ratios {
     #[must_use]
     pub fn new(deltas: &[f64], gain: f64) -> Self {
         let gain = if gain > 0.0 && gain <= 1.0 { gain } else { GAIN };
-        let class = |&delta| Class {
+        let class = |&delta: &f64| Class {
             delta,
+            first: 0,
             correction: 0.0,
             log_ratio: None,
             silent: 0,
@@ -106,25 +112,51 @@ impl Ratios {
         Self { gain, classes: deltas.iter().map(class).collect() }
     }
 
+    /// The same, where not all classes compete with each other: of each, the first one of those that do.
+    #[must_use]
+    pub fn among(mut self, firsts: &[usize]) -> Self {
+        for (class, first) in self.classes.iter_mut().zip(firsts) {
+            class.first = *first;
+        }
+        self
+    }
+
     /// A period is over. `seen` has an entry for each class.
     pub fn update(&mut self, seen: &[Seen]) {
         let logs: Vec<Option<f64>> =
             self.classes.iter().zip(seen).map(|(class, seen)| class.log(seen)).collect();
-        let known: Vec<f64> = logs.iter().copied().flatten().collect();
-        if known.len() > 1 {
-            let middle = known.iter().sum::<f64>() / known.len() as f64;
-            for ((class, seen), log) in self.classes.iter_mut().zip(seen).zip(&logs) {
-                let error = log.map_or(0.0, |log| log - middle);
-                if !seen.is_settled(error) {
-                    class.correction += self.gain * error;
-                }
-            }
-            self.centre();
+        for first in 0..self.classes.len() {
+            self.correct(first, seen, &logs);
         }
         self.tell(seen, &logs);
     }
 
-    /// What is added to the logarithm of each class's standing. Their sum is about 0: only differences matter.
+    /// Corrects those of which this class is the first.
+    fn correct(&mut self, first: usize, seen: &[Seen], logs: &[Option<f64>]) {
+        let of_first = |class: &Class| class.first == first;
+        let known: Vec<f64> = self
+            .classes
+            .iter()
+            .zip(logs)
+            .filter(|(class, _)| of_first(class))
+            .filter_map(|(_, log)| *log)
+            .collect();
+        if known.len() < 2 {
+            return;
+        }
+        let middle = known.iter().sum::<f64>() / known.len() as f64;
+        for ((class, seen), log) in
+            self.classes.iter_mut().zip(seen).zip(logs).filter(|((class, _), _)| of_first(class))
+        {
+            let error = log.map_or(0.0, |log| log - middle);
+            if !seen.is_settled(error) {
+                class.correction += self.gain * error;
+            }
+        }
+        self.centre(first);
+    }
+
+    /// What is added to the logarithm of each class's standing. The sum of those that compete is about 0: only differences matter.
     pub fn corrections(&self) -> impl Iterator<Item = f64> + '_ {
         self.classes.iter().map(|class| class.correction)
     }
@@ -138,42 +170,31 @@ impl Ratios {
         weights.iter().map(|weight| weight / sum).collect()
     }
 
-    /// How each class but the first stands beside the first.
+    /// How each class but the first stands beside the first that it competes with.
     pub fn states(&self) -> impl Iterator<Item = State> + '_ {
         self.classes.iter().skip(1).map(|class| class.state)
     }
 
-    fn centre(&mut self) {
-        let mean = self.classes.iter().map(|class| class.correction).sum::<f64>() / self.classes.len() as f64;
-        for class in &mut self.classes {
+    fn centre(&mut self, first: usize) {
+        let of_first = || self.classes.iter().filter(|class| class.first == first);
+        let mean = of_first().map(|class| class.correction).sum::<f64>() / of_first().count() as f64;
+        for class in self.classes.iter_mut().filter(|class| class.first == first) {
             class.correction = (class.correction - mean).clamp(-MOST, MOST);
         }
     }
 
     fn tell(&mut self, seen: &[Seen], logs: &[Option<f64>]) {
-        let Some((first, others)) = self.classes.split_first_mut() else { return };
-        let (Some(seen_first), Some(log_first)) = (seen.first(), logs.first()) else { return };
-        for ((class, seen), log) in others.iter_mut().zip(&seen[1..]).zip(&logs[1..]) {
-            let Some(error) = log.zip(*log_first).map(|(log, first)| log - first) else {
-                class.silent += 1;
-                if class.silent >= MOST_SILENT {
-                    let ratio = class.ratio(first.delta);
-                    class.state = State::Infeasible { ratio, reason: Infeasible::TooFewSamples };
-                }
+        let firsts: Vec<_> =
+            self.classes.iter().map(|class| (class.first, self.classes[class.first].delta)).collect();
+        for (place, (first, delta)) in firsts.into_iter().enumerate() {
+            let (Some(own), Some(of_first)) = (seen.get(place), seen.get(first)) else { continue };
+            let class = &mut self.classes[place];
+            if place == first {
+                class.state = State::Infeasible { ratio: None, reason: Infeasible::Apart };
                 continue;
-            };
-            class.silent = 0;
-            let smoothed = class.log_ratio.map_or(error, |old| old + SMOOTHING * (error - old));
-            class.log_ratio = Some(smoothed);
-            let ratio = class.ratio(first.delta);
-            class.off = if smoothed.abs() > TOLERANCE { class.off + 1 } else { 0 };
-            let can_no_more = seen.is_settled(smoothed) || seen_first.is_settled(-smoothed);
-            class.state = if class.off > 0 && (can_no_more || class.off > SETTLING) {
-                let reason = if smoothed < 0.0 { Infeasible::LightLoad } else { Infeasible::LongService };
-                State::Infeasible { ratio, reason }
-            } else {
-                State::Held { ratio }
-            };
+            }
+            let both = logs.get(place).copied().flatten().zip(logs.get(first).copied().flatten());
+            class.tell(both.map(|(log, first)| log - first), own, of_first, delta);
         }
     }
 }
@@ -185,6 +206,30 @@ impl Class {
     /// The logarithm of what is measured, as a multiple of what it should be beside the others.
     fn log(&self, seen: &Seen) -> Option<f64> {
         seen.mean.filter(|mean| mean.is_finite() && *mean > 0.0).map(|mean| (mean / self.delta).ln())
+    }
+
+    /// What it says of itself after a period with this error beside a first class of this δ.
+    fn tell(&mut self, error: Option<f64>, seen: &Seen, seen_first: &Seen, delta_of_first: f64) {
+        let Some(error) = error else {
+            self.silent += 1;
+            if self.silent >= MOST_SILENT {
+                let ratio = self.ratio(delta_of_first);
+                self.state = State::Infeasible { ratio, reason: Infeasible::TooFewSamples };
+            }
+            return;
+        };
+        self.silent = 0;
+        let smoothed = self.log_ratio.map_or(error, |old| old + SMOOTHING * (error - old));
+        self.log_ratio = Some(smoothed);
+        let ratio = self.ratio(delta_of_first);
+        self.off = if smoothed.abs() > TOLERANCE { self.off + 1 } else { 0 };
+        let can_no_more = seen.is_settled(smoothed) || seen_first.is_settled(-smoothed);
+        self.state = if self.off > 0 && (can_no_more || self.off > SETTLING) {
+            let reason = if smoothed < 0.0 { Infeasible::LightLoad } else { Infeasible::LongService };
+            State::Infeasible { ratio, reason }
+        } else {
+            State::Held { ratio }
+        };
     }
 
     fn ratio(&self, first: f64) -> Option<f64> {
@@ -260,6 +305,24 @@ mod tests {
         let before = corrections;
         ratios.update(&[Seen::default(), Seen::default(), seen(1.0, 10, 5)]);
         assert_eq!(ratios.corrections().collect::<Vec<_>>(), before);
+    }
+
+    /// Two of them here and two there: what one pair does is nothing to the other.
+    #[test]
+    fn classes_that_do_not_compete_are_corrected_apart() {
+        let mut ratios = Ratios::new(&[1.0, 2.0, 1.0, 3.0], GAIN).among(&[0, 0, 2, 2]);
+        for _ in 0..1000 {
+            ratios.update(&[seen(1.0, 10, 5), seen(2.0, 10, 5), seen(50.0, 10, 5), seen(100.0, 10, 5)]);
+        }
+        let corrections: Vec<f64> = ratios.corrections().collect();
+        assert!(corrections[0].abs() < 1e-9 && corrections[1].abs() < 1e-9, "{corrections:?}");
+        assert!(corrections[2] > corrections[3] && corrections[2] <= MOST, "{corrections:?}");
+        let states: Vec<State> = ratios.states().collect();
+        assert!(matches!(states[0], State::Held { ratio: Some(ratio) } if (ratio - 2.0).abs() < 1e-9));
+        assert_eq!(states[1], State::Infeasible { ratio: None, reason: Infeasible::Apart });
+        assert!(
+            matches!(states[2], State::Infeasible { ratio: Some(ratio), .. } if (ratio - 2.0).abs() < 1e-9)
+        );
     }
 
     proptest! {

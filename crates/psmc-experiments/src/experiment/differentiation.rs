@@ -6,12 +6,13 @@
 //! | `load` | what comes, how it is played, and what is seen of it |
 //! | `literature` | the seed's front, which divides processes among classes |
 //! | `ours` | our front |
-//! | `figures`, `front` | the experiments: the seed's, and others |
+//! | `figures`, `front`, `heavy` | the experiments: the seed's, and others |
 //! | `real`, `cost` | the program, before real servers, in real time |
 
 mod cost;
 mod figures;
 mod front;
+mod heavy;
 mod literature;
 mod load;
 mod ours;
@@ -19,6 +20,6 @@ mod real;
 
 use super::Experiment;
 
-pub(super) const FAMILIES: &[&[Experiment]] = &[figures::EXPERIMENTS, front::EXPERIMENTS];
+pub(super) const FAMILIES: &[&[Experiment]] = &[figures::EXPERIMENTS, front::EXPERIMENTS, heavy::EXPERIMENTS];
 
 pub(super) const REAL_FAMILIES: &[&[Experiment]] = &[real::EXPERIMENTS, cost::EXPERIMENTS];

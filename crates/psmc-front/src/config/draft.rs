@@ -12,14 +12,16 @@ use psmc_toml::{
     Complaint, FILE, Kind, METRICS_ADDRESS, NAME, SWITCH, Section, SocketPath, Source, ValueError, describe,
     draft, parse_net, remedy_for, repeated, socket_path, within,
 };
-use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::{Class, Config, Forwarded, HealthPath, Limit, Limits, Listener, Tls, Upstream};
+use super::{
+    Class, Config, Forwarded, HealthPath, Hold, Limit, Limits, Listener, Tls, Upstream, UpstreamTls,
+};
 use crate::class::{Pair, Rule, Urgency};
 
 const SECTIONS: &[&str] = &["front", "listener", "limits", "upstream", "class"];
@@ -72,7 +74,7 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     for (section, remedy) in [
         ("front", r#"add [front] with name = "web""#),
         ("listener", r#"add [[listener]] with address = "[::]:80""#),
-        ("upstream", r#"add [upstream] with servers = ["127.0.0.1:8080"]"#),
+        ("upstream", r#"add [[upstream]] with servers = ["127.0.0.1:8080"]"#),
     ] {
         if !file.has(section) {
             out.push(Complaint::new(format!("the file has no section {section:?}"), remedy));
@@ -81,10 +83,8 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
     let listeners = listeners(&file, source, out);
     let limits = file.only_section("limits", "[limits]", LimitsDraft::KEYS, "there is one [limits]", out);
     let limits = limits.map(|section| LimitsDraft::read(&section, out));
-    let upstream =
-        file.only_section("upstream", "[upstream]", UpstreamDraft::KEYS, "there is one [upstream]", out);
-    let upstream = upstream.and_then(|section| upstream_of(&section, out));
-    let classes = classes(&file, out);
+    let upstreams = upstreams(&file, source, out);
+    let classes = classes(&file, &upstreams, out);
     let front = file.only_section("front", "[front]", FrontDraft::KEYS, "there is one [front]", out)?;
     let front = FrontDraft::read(&front, out);
     let name = front.name?;
@@ -99,9 +99,12 @@ pub(super) fn read(root: &DeTable<'_>, source: &Source, out: &mut Vec<Complaint>
         access_log: front.access_log,
         forwarded: front.forwarded,
         trusted: front.trusted,
+        hold: front.hold,
+        idling: front.idling,
+        psmcd: front.psmcd,
         limits: limits.map_or_else(Limits::default, LimitsDraft::finish),
         listeners,
-        upstream: upstream?,
+        upstreams,
         classes,
     })
 }
@@ -115,6 +118,9 @@ draft! {
         access_log: bool = optional(SWITCH).unwrap_or(false),
         forwarded: Forwarded = optional(Forwarded::KIND).unwrap_or(Forwarded::XForwarded),
         trusted: Vec<IpNet> = list(PREFIX).unwrap_or_default(),
+        hold: Hold = optional(Hold::KIND).unwrap_or(Hold::ResponseTime),
+        idling: bool = optional(SWITCH).unwrap_or(false),
+        psmcd: Option<SocketPath> = optional(PSMCD_SOCKET),
     }
 }
 
@@ -245,12 +251,14 @@ fn pem_error(path: &Path, error: &pem::Error, remedy: &str) -> ValueError {
 }
 
 draft! {
-    /// `[upstream]`
-    struct UpstreamDraft(section, out) {
-        servers: Option<Vec<SocketAddr>> =
-            some_of(ADDRESS, r#"add servers = ["127.0.0.1:8080"], where they listen"#),
+    /// `[[upstream]]`
+    struct UpstreamDraft(section, out, source: &Source) {
+        name: Option<Spanned<psmc_toml::Name>> = optional_at(NAME.like("\"fast\"")),
+        servers: Option<Vec<Spanned<SocketAddr>>> =
+            list_at(ADDRESS).map(Spanned::into_inner),
         limit: Limit = optional(LIMIT).unwrap_or(Limit::Adaptive),
         h2: bool = optional(SWITCH).unwrap_or(false),
+        ["tls"] tls: Option<Option<UpstreamTls>> = { section.has("tls").then(|| upstream_tls(section, source, out)) },
         connect_time: Duration = optional(DURATION.like("\"4s\"")).unwrap_or(CONNECT_TIME),
         answer_time: Duration = optional(DURATION.like("\"60s\"")).unwrap_or(ANSWER_TIME),
         keep_time: Duration = optional(DURATION.like("\"4s\"")).unwrap_or(KEEP_TIME),
@@ -259,26 +267,109 @@ draft! {
     }
 }
 
-fn upstream_of(section: &Section<'_>, out: &mut Vec<Complaint>) -> Option<Upstream> {
-    let draft = UpstreamDraft::read(section, out);
-    let servers = draft.servers?;
-    if let Some((this, _)) = repeated(&servers, |server| *server).first() {
-        out.push(Complaint::new(format!("{this} is there twice"), "remove one").at(section.place()));
+/// What a group of servers is called if it is the only one and the file does not say.
+const ONLY_GROUP: &str = "servers";
+
+fn upstreams(file: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Vec<Upstream> {
+    let sections = file.sections("upstream", "[[upstream]]", UpstreamDraft::KEYS, out);
+    let mut addresses: Vec<Spanned<SocketAddr>> = Vec::new();
+    let mut upstreams: Vec<Spanned<Upstream>> = Vec::new();
+    for section in &sections {
+        let draft = UpstreamDraft::read(section, source, out);
+        let servers = draft.servers.unwrap_or_default();
+        if !section.has("servers") || section.empty_list("servers").is_some() {
+            let remedy = r#"add servers = ["127.0.0.1:8080"], where they listen"#;
+            out.push(Complaint::new("an [[upstream]] has servers", remedy).at(section.place()));
+        }
+        if draft.name.is_none() && sections.len() > 1 {
+            let remedy = r#"add a name, such as name = "fast""#;
+            out.push(
+                Complaint::new("each of several [[upstream]] has a name of its own", remedy)
+                    .at(section.place()),
+            );
+        }
+        let (at, name) = match draft.name {
+            Some(name) => (name.span(), name.into_inner()),
+            None => (section.place(), ONLY_GROUP.parse().expect("it is seven letters")),
+        };
+        let upstream = Upstream {
+            name,
+            servers: servers.iter().map(|server| *server.get_ref()).collect(),
+            limit: draft.limit,
+            h2: draft.h2,
+            tls: draft.tls.flatten().map(|tls| tls.for_protocol(draft.h2)),
+            connect_time: draft.connect_time,
+            answer_time: draft.answer_time,
+            keep_time: draft.keep_time,
+            health_interval: draft.health_interval,
+            health_path: draft.health_path,
+        };
+        upstreams.push(Spanned::new(at, upstream));
+        addresses.extend(servers);
     }
-    if servers.len() > MAX_SERVERS {
-        let reason = format!("{} servers are more than the {MAX_SERVERS} of a front", servers.len());
-        out.push(Complaint::new(reason, "put several fronts before them").at(section.place()));
+    for (this, first) in repeated(&addresses, |address| *address.get_ref()) {
+        let complaint = Complaint::new(format!("{} is there twice", this.get_ref()), "remove one");
+        out.push(complaint.at(this.span()).because_of(first.span(), "the first"));
     }
-    Some(Upstream {
-        servers,
-        limit: draft.limit,
-        h2: draft.h2,
-        connect_time: draft.connect_time,
-        answer_time: draft.answer_time,
-        keep_time: draft.keep_time,
-        health_interval: draft.health_interval,
-        health_path: draft.health_path,
-    })
+    if sections.len() == upstreams.len() && upstreams.len() > 1 {
+        for (this, first) in repeated(&upstreams, |upstream| upstream.get_ref().name.clone()) {
+            let complaint =
+                Complaint::new(format!("duplicate upstream {}", this.get_ref().name), "rename one");
+            out.push(complaint.at(this.span()).because_of(first.span(), "the first"));
+        }
+    }
+    if addresses.len() > MAX_SERVERS {
+        let reason = format!("{} servers are more than the {MAX_SERVERS} of a front", addresses.len());
+        out.push(Complaint::new(reason, "put several fronts before them"));
+    }
+    upstreams.into_iter().map(Spanned::into_inner).collect()
+}
+
+draft! {
+    /// `tls = { name = "…", ca = "…" }`
+    struct UpstreamTlsDraft(section, out) {
+        name: Option<ServerName<'static>> = optional(SERVER_NAME),
+        ca: Option<Spanned<PathBuf>> = optional_at(FILE.like("\"ca.pem\"")),
+    }
+}
+
+fn upstream_tls(section: &Section<'_>, source: &Source, out: &mut Vec<Complaint>) -> Option<UpstreamTls> {
+    let section = section.section("tls", "`tls`", UpstreamTlsDraft::KEYS, out)?;
+    let UpstreamTlsDraft { name, ca } = UpstreamTlsDraft::read(&section, out);
+    let mut roots = RootCertStore::empty();
+    let authorities = match &ca {
+        Some(file) => source.read_beside(file, read_certificates, out)?,
+        None => Vec::new(),
+    };
+    let (_, bad) = match &ca {
+        Some(_) => roots.add_parsable_certificates(authorities.iter().cloned()),
+        None => (roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs).0, 0),
+    };
+    if bad > 0 || roots.is_empty() {
+        let (reason, at) = match &ca {
+            Some(file) => ("what stands in this file cannot vouch for servers", file.span()),
+            None => ("this system trusts no certificates", section.place()),
+        };
+        let remedy =
+            "name a file with the certificate of who signs those of the servers, in PEM, by ca = \"ca.pem\"";
+        out.push(Complaint::new(reason, remedy).at(at));
+        return None;
+    }
+    let config = ClientConfig::builder_with_provider(default_provider().into())
+        .with_safe_default_protocol_versions()
+        .expect("the provider has what both versions need")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Some(UpstreamTls { name, authorities, config: Arc::new(config) })
+}
+
+impl UpstreamTls {
+    /// What is said to be spoken (RFC 7301): a server that does not is none of these.
+    fn for_protocol(mut self, is_h2: bool) -> Self {
+        let protocol: &[u8] = if is_h2 { b"h2" } else { b"http/1.1" };
+        Arc::make_mut(&mut self.config).alpn_protocols = vec![protocol.to_vec()];
+        self
+    }
 }
 
 draft! {
@@ -286,6 +377,8 @@ draft! {
     struct ClassDraft(section, out) {
         name: Option<Spanned<psmc_toml::Name>> = required_at(NAME.like("\"paying\""), "what you call this class"),
         ["match"] rule: Rule = { rule(section, out) },
+        upstream: Option<Vec<Spanned<psmc_toml::Name>>> =
+            list_at(NAME.like("\"fast\"")).map(Spanned::into_inner),
         ratio: f64 = optional(RATIO).unwrap_or(1.0),
         ["objective"] p99: Option<Duration> = { objective(section, out) },
         shed: bool = optional(SWITCH).unwrap_or(false),
@@ -293,13 +386,49 @@ draft! {
     }
 }
 
-fn classes(file: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<Class> {
+/// The places of groups of these names, of all if none is named. They have to speak one protocol: a request is made ready for it.
+fn groups_of(
+    names: Option<&[Spanned<psmc_toml::Name>]>,
+    upstreams: &[Upstream],
+    at: std::ops::Range<usize>,
+    out: &mut Vec<Complaint>,
+) -> Vec<usize> {
+    let mut groups = Vec::new();
+    for name in names.unwrap_or_default() {
+        match upstreams.iter().position(|upstream| upstream.name == *name.get_ref()) {
+            Some(group) if groups.contains(&group) => {
+                out.push(
+                    Complaint::new(format!("upstream {} is there twice", name.get_ref()), "remove one")
+                        .at(name.span()),
+                );
+            }
+            Some(group) => groups.push(group),
+            None => {
+                let reason = format!("there is no upstream {}", name.get_ref());
+                out.push(Complaint::new(reason, "name an [[upstream]] of this file").at(name.span()));
+            }
+        }
+    }
+    if names.is_none_or(<[_]>::is_empty) {
+        groups = (0..upstreams.len()).collect();
+    }
+    let is_h2 = |group: &usize| upstreams[*group].h2;
+    if groups.iter().any(is_h2) && !groups.iter().all(is_h2) {
+        let reason = "servers of this class are asked some by HTTP/2 and some by HTTP/1.1";
+        let remedy = "name groups by `upstream` that have the same `h2`";
+        out.push(Complaint::new(reason, remedy).at(at));
+    }
+    groups
+}
+
+fn classes(file: &Section<'_>, upstreams: &[Upstream], out: &mut Vec<Complaint>) -> Vec<Class> {
     let sections = file.sections("class", "[[class]]", ClassDraft::KEYS, out);
     let read = sections.iter().filter_map(|section| {
-        let ClassDraft { name, rule, ratio, p99, shed, queue } = ClassDraft::read(section, out);
+        let ClassDraft { name, rule, upstream, ratio, p99, shed, queue } = ClassDraft::read(section, out);
+        let upstreams = groups_of(upstream.as_deref(), upstreams, section.place(), out);
         let name = name?;
         let at = name.span();
-        Some(Spanned::new(at, Class { name: name.into_inner(), rule, ratio, p99, shed, queue }))
+        Some(Spanned::new(at, Class { name: name.into_inner(), rule, upstreams, ratio, p99, shed, queue }))
     });
     let classes: Vec<_> = read.collect();
     for (this, first) in repeated(&classes, |class| class.get_ref().name.clone()) {
@@ -327,7 +456,9 @@ fn classes(file: &Section<'_>, out: &mut Vec<Complaint>) -> Vec<Class> {
     }
     if sections.is_empty() {
         let name = "all".parse().expect("it is three letters");
-        let class = Class { name, rule: Rule::default(), ratio: 1.0, p99: None, shed: false, queue: QUEUE };
+        let upstreams = groups_of(None, upstreams, file.place(), out);
+        let rule = Rule::default();
+        let class = Class { name, rule, upstreams, ratio: 1.0, p99: None, shed: false, queue: QUEUE };
         return vec![class];
     }
     classes.into_iter().map(Spanned::into_inner).collect()
@@ -340,6 +471,7 @@ draft! {
         header: Option<Pair<HeaderName>> = optional(HEADER),
         path: Option<String> = optional(PATH),
         source: Option<Vec<IpNet>> = list(PREFIX),
+        peer: Option<psmc_toml::Name> = optional(NAME.like("\"hq\"")),
         urgency: Option<Urgency> = optional(URGENCY),
     }
 }
@@ -348,8 +480,8 @@ fn rule(section: &Section<'_>, out: &mut Vec<Complaint>) -> Rule {
     let Some(section) = section.section("match", "`match`", RuleDraft::KEYS, out) else {
         return Rule::default();
     };
-    let RuleDraft { cookie, header, path, source, urgency } = RuleDraft::read(&section, out);
-    Rule { cookie, header, path, sources: source.unwrap_or_default(), urgency }
+    let RuleDraft { cookie, header, path, source, peer, urgency } = RuleDraft::read(&section, out);
+    Rule { cookie, header, path, sources: source.unwrap_or_default(), peer, urgency }
 }
 
 draft! {
@@ -369,6 +501,13 @@ const ADDRESS: Kind<SocketAddr> = Kind::text("\"127.0.0.1:8080\"", |text| {
     let address = text.parse::<SocketAddr>().ok().filter(|address| address.port() != 0);
     let remedy = "write an address and a port, such as \"127.0.0.1:8080\" or \"[::1]:8080\"";
     address.ok_or_else(|| ValueError::new(format!("{text:?} is no address and port"), remedy))
+});
+
+/// The name in the certificate of a server.
+const SERVER_NAME: Kind<ServerName<'static>> = Kind::text("\"web.example.org\"", |text| {
+    let remedy = "write the name that stands in the certificates, such as \"web.example.org\"";
+    ServerName::try_from(text.to_owned())
+        .map_err(|_| ValueError::new(format!("{text:?} is no name of a server"), remedy))
 });
 
 /// Addresses of clients.
@@ -464,3 +603,7 @@ const URGENCY: Kind<Urgency> = Kind::text_or_number("\"0-2\"", |text| {
 /// The path of its control socket.
 const OWN_SOCKET: Kind<SocketPath> =
     Kind::text("\"/run/psmc-front/web.sock\"", |text| socket_path(text, "/run/psmc-front/web.sock"));
+
+/// Where psmcd is asked.
+const PSMCD_SOCKET: Kind<SocketPath> =
+    Kind::text("\"/run/psmc/van.sock\"", |text| socket_path(text, "/run/psmc/van.sock"));

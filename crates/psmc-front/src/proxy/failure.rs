@@ -31,13 +31,16 @@ pub(super) enum Failure {
     NoAnswer(#[source] hyper::Error),
     #[error("the server has changed the protocol, which nobody had asked for")]
     Unasked,
+    #[error("the servers of the class are asked by HTTP/2, which WebSocket is not passed on by")]
+    NoWebSocket,
     #[error("timed out waiting for the server's answer")]
     TimedOut,
 }
 
 impl Failure {
     /// What a server does with a request whose client has failed is that client's fault.
-    pub(super) fn of_client(self, progress: &Progress) -> Self {
+    pub(super) fn of_client(self, progress: Option<&Progress>) -> Self {
+        let Some(progress) = progress else { return self };
         if progress.is_stalled() {
             Self::Stalled
         } else if progress.is_broken() {
@@ -58,6 +61,8 @@ impl Failure {
             Self::Stalled => StatusCode::REQUEST_TIMEOUT,
             Self::Refused(_) | Self::NoServer => StatusCode::SERVICE_UNAVAILABLE,
             Self::Unreachable(_) | Self::NoAnswer(_) | Self::Unasked => StatusCode::BAD_GATEWAY,
+            // RFC 8441 leaves it open; RFC 9220, section 3, has this for the same.
+            Self::NoWebSocket => StatusCode::NOT_IMPLEMENTED,
             Self::TimedOut => StatusCode::GATEWAY_TIMEOUT,
         }
     }
@@ -102,6 +107,7 @@ impl Failure {
             | Self::Unreachable(_)
             | Self::NoAnswer(_)
             | Self::Unasked
+            | Self::NoWebSocket
             | Self::TimedOut => {}
         }
         response

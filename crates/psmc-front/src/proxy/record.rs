@@ -13,6 +13,7 @@ use super::failure::Failure;
 use super::{Client, Front};
 use crate::body::{AnswerBody, BodyError};
 use crate::config::Config;
+use crate::listener::Busy;
 
 /// A request, as the log and the counters have it. Ended by one of the methods that take it, or dropped.
 pub(crate) struct Record {
@@ -22,6 +23,7 @@ pub(crate) struct Record {
     status: StatusCode,
     is_ended: bool,
     line: Option<Box<Line>>,
+    _busy: Busy,
 }
 
 /// What only a log wants to know.
@@ -43,14 +45,16 @@ impl Record {
         let line = config.access_log.then(|| {
             let class = config.classes.get(class.0).map(|class| class.name.to_string());
             Box::new(Line {
-                client: client.asker.address,
+                client: client.asker.address(),
                 method: head.method.to_string(),
                 target: head.uri.to_string(),
                 class: class.unwrap_or_default(),
             })
         });
         let (started, waited) = (Instant::now(), Duration::ZERO);
-        Self { front: front.clone(), started, waited, status: StatusCode::OK, is_ended: false, line }
+        let busy = client.activity.begin();
+        let front = front.clone();
+        Self { front, started, waited, status: StatusCode::OK, is_ended: false, line, _busy: busy }
     }
 
     pub(super) fn is_admitted(&mut self, waited: Duration) {
@@ -93,9 +97,11 @@ impl Record {
     pub(super) fn fail(mut self, failure: &Failure) -> Response<AnswerBody> {
         let counters = &self.front.counters;
         match failure {
-            Failure::Malformed(_) | Failure::Target | Failure::Body | Failure::Stalled => {
-                counters.malformed()
-            }
+            Failure::Malformed(_)
+            | Failure::Target
+            | Failure::Body
+            | Failure::Stalled
+            | Failure::NoWebSocket => counters.malformed(),
             Failure::Refused(_) => counters.refused(),
             Failure::NoServer | Failure::Unreachable(_) | Failure::NoAnswer(_) | Failure::Unasked => {
                 counters.unreachable();

@@ -74,29 +74,41 @@ pub const METRICS: Set<Status> = Set {
             of_classes(of, out, |class| class.response_s)
         }),
         Metric::new(
+            "class_slowdown",
+            &["class"],
+            "Mean response time over mean time of service.",
+            |of, out| of_classes(of, out, |class| class.slowdown),
+        ),
+        Metric::new(
             "class_ratio",
             &["class"],
-            "Response time of a class over that of the first.",
+            "Response time, or slowdown, of a class over that of the first.",
             |of, out| of_classes(of, out, |class| class.ratio),
         ),
         Metric::new("class_feasible", &["class"], "Whether the wanted ratio can be held.", |of, out| {
             of_classes(of, out, |class| Some(class.infeasible.is_none()))
         }),
-        Metric::new("server_up", &["server"], "Whether a server takes requests.", |of, out| {
+        Metric::new("server_up", &["upstream", "server"], "Whether a server takes requests.", |of, out| {
             of_servers(of, out, |server| server.up)
         }),
-        Metric::new("server_requests", &["server"], "Requests that a server has.", |of, out| {
+        Metric::new("server_requests", &["upstream", "server"], "Requests that a server has.", |of, out| {
             of_servers(of, out, |server| server.in_flight)
         }),
-        Metric::new("server_limit", &["server"], "Requests that a server has at most.", |of, out| {
-            of_servers(of, out, |server| server.limit)
-        }),
-        Metric::new("server_connects_total", &["server"], "Connections to a server.", |of, out| {
-            of_servers(of, out, |server| server.connects)
-        }),
+        Metric::new(
+            "server_limit",
+            &["upstream", "server"],
+            "Requests that a server has at most.",
+            |of, out| of_servers(of, out, |server| server.limit),
+        ),
+        Metric::new(
+            "server_connects_total",
+            &["upstream", "server"],
+            "Connections to a server.",
+            |of, out| of_servers(of, out, |server| server.connects),
+        ),
         Metric::new(
             "server_failures_total",
-            &["server"],
+            &["upstream", "server"],
             "Connections to a server that could not be made.",
             |of, out| of_servers(of, out, |server| server.failures),
         ),
@@ -121,5 +133,5 @@ fn of_servers<V: Into<Value>>(
     out: &mut Values<'_>,
     value: impl Fn(&ServerStatus) -> V,
 ) -> fmt::Result {
-    status.servers.iter().try_for_each(|server| out.add(&[&server.address], value(server)))
+    status.servers.iter().try_for_each(|server| out.add(&[&server.upstream, &server.address], value(server)))
 }

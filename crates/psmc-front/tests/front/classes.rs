@@ -145,6 +145,21 @@ fn response_times_have_the_ratio_of_their_classes() {
     }
 }
 
+/// One at a time, of each class by turns, so that nobody is in anybody's way.
+#[test]
+fn at_light_load_a_ratio_is_held_by_keeping_requests_back_if_that_is_asked_for() {
+    let server = slow(10);
+    let classes = "[[class]]\nname = \"paying\"\nmatch = { cookie = \"tier=gold\" }\n[[class]]\nname = \"rest\"\nratio = 3\n";
+    let ratio = |settings: &str| {
+        let front = Front::start_as(settings, &[server.address], "", "limit = 8", classes);
+        let [first, second] = ask_again(&front, 1, Duration::from_secs(4));
+        second / first
+    };
+    let (usual, idling) = (ratio(""), ratio("idling = true"));
+    assert!(usual < 1.5, "{usual}");
+    assert!(idling > 2.0 && idling > 1.5 * usual, "{idling} and {usual}");
+}
+
 #[test]
 fn a_plan_is_made_of_what_is_given_and_of_what_is_measured() {
     let server = slow(50);

@@ -45,7 +45,7 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// In front of these servers, with more in `[upstream]`, and more sections.
+    /// In front of these servers, with more in `[[upstream]]`, and more sections.
     pub(crate) fn start(servers: &[SocketAddr], upstream: &str, sections: &str) -> Self {
         Self::start_with(servers, "", upstream, sections)
     }
@@ -156,7 +156,7 @@ fn text(
     let socket = directory.path().join("front.sock");
     let servers: Vec<_> = servers.iter().map(|server| format!("\"{server}\"")).collect();
     format!(
-        "[front]\nname = \"test\"\ncontrol_socket = \"{}\"\n{listener}[upstream]\nservers = [{}]\n{upstream}\n{sections}",
+        "[front]\nname = \"test\"\ncontrol_socket = \"{}\"\n{listener}[[upstream]]\nservers = [{}]\n{upstream}\n{sections}",
         socket.display(),
         servers.join(", ")
     )

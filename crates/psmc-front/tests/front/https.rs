@@ -10,11 +10,12 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 
-use crate::harness::{Front, OK, PATIENCE, Server, curl, data};
+use crate::harness::{Front, OK, PATIENCE, Server, curl, data, wait_for};
 
-fn tls() -> String {
+pub(crate) fn tls() -> String {
     format!("tls = {{ certificate = \"{}\", key = \"{}\" }}\n", data("server.pem"), data("server.key"))
 }
 
@@ -107,6 +108,66 @@ async fn a_connection_of_http_2_ends_when_nothing_goes_on_and_not_before() {
     assert_eq!(answer.await.unwrap().unwrap().status(), 200);
     tokio::time::timeout(PATIENCE, connection).await.expect("it ends").unwrap().unwrap();
     assert!(sender.is_closed());
+}
+
+#[tokio::test]
+async fn a_websocket_begins_by_http_2_as_well() {
+    let server = Server::start(|stream, _| {
+        let seen = crate::harness::head(stream).to_lowercase();
+        assert!(seen.starts_with("get /socket?a=b http/1.1\r\n"), "{seen}");
+        for field in [
+            "host: front.test",
+            "connection: upgrade",
+            "upgrade: websocket",
+            "sec-websocket-key: ",
+            "sec-websocket-version: 13",
+            "origin: https://front.test",
+            "via: 2 psmc-front",
+        ] {
+            assert!(seen.contains(&format!("\r\n{field}")), "{field}: {seen}");
+        }
+        let answer = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+            Sec-WebSocket-Accept: x\r\nSec-WebSocket-Protocol: chat\r\n\r\nhello";
+        stream.write_all(answer.as_bytes()).unwrap();
+        crate::harness::read_to(stream, "there");
+        stream.write_all(b"again").unwrap();
+    });
+    let front = Front::start_with(&[server.address], &tls(), "", "");
+    let (mut sender, connection) = connect(&front).await;
+    tokio::spawn(connection);
+    // What a server can do it says in its first frame.
+    sender.ready().await.unwrap();
+    let ask = |protocol: &'static str| {
+        let request = hyper::Request::connect(format!("https://{NAME}/socket?a=b"));
+        let request =
+            request.header("sec-websocket-version", "13").header("origin", format!("https://{NAME}"));
+        request.extension(hyper::ext::Protocol::from_static(protocol)).body(Empty::<Bytes>::new()).unwrap()
+    };
+    let answer = sender.send_request(ask("websocket")).await.unwrap();
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["sec-websocket-protocol"]),
+        (200, &"chat".parse().unwrap())
+    );
+    for field in ["sec-websocket-accept", "upgrade", "connection"] {
+        assert!(!answer.headers().contains_key(field), "{field}");
+    }
+    let mut stream = TokioIo::new(hyper::upgrade::on(answer).await.unwrap());
+    let mut said = [0; 5];
+    stream.read_exact(&mut said).await.unwrap();
+    assert_eq!(&said, b"hello");
+    stream.write_all(b"there").await.unwrap();
+    stream.read_exact(&mut said).await.unwrap();
+    assert_eq!(&said, b"again");
+    drop(stream);
+    // Tunnels of another kind do not begin here.
+    assert_eq!(sender.send_request(ask("connect-udp")).await.unwrap().status(), 405);
+    wait_for("the count", || (front.status()["counts"]["upgraded"] == 1).then_some(()));
+    // By HTTP/2 servers are not asked for it.
+    let front = Front::start_with(&[server.address], &tls(), "h2 = true", "");
+    let (mut sender, connection) = connect(&front).await;
+    tokio::spawn(connection);
+    sender.ready().await.unwrap();
+    assert_eq!(sender.send_request(ask("websocket")).await.unwrap().status(), 501);
 }
 
 type Connection = hyper::client::conn::http2::Connection<

@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod classes;
+mod conformance;
 mod faults;
+mod groups;
 mod harness;
 mod https;
 mod messages;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::queue::{self, Queues};
 use crate::ratios::{GAIN, Ratios};
 use crate::window::Measure;
-use crate::{MAX_CLASSES, MAX_SERVERS};
+use crate::{ClassId, ClassSet, MAX_CLASSES, MAX_SERVERS};
 
 pub use queue::Discipline;
 
@@ -45,6 +45,8 @@ pub struct ClassConfig {
 pub struct ServerConfig {
     /// How many requests it takes at once.
     pub limit: LimitConfig,
+    /// Which classes it serves: all, unless some servers are for some of them.
+    pub classes: ClassSet,
 }
 
 /// How many requests a server takes at once.
@@ -80,6 +82,9 @@ pub enum ConfigError {
     /// A server that takes nothing.
     #[error("the limit of server {0} is 0")]
     Limit(usize),
+    /// A class that no server serves.
+    #[error("no server serves class {0}")]
+    Unserved(usize),
     /// A sampling period of no time.
     #[error("the sampling period is no time")]
     Period,
@@ -131,7 +136,37 @@ impl Config {
         if let Some(server) = self.servers.iter().position(|server| server.limit == LimitConfig::Fixed(0)) {
             return Err(ConfigError::Limit(server));
         }
+        let served = self.servers.iter().fold(ClassSet::NONE, |all, server| all.with(server.classes));
+        if let Some(class) = (0..self.classes.len()).find(|&class| !served.has(ClassId(class))) {
+            return Err(ConfigError::Unserved(class));
+        }
         if self.period.is_zero() { Err(ConfigError::Period) } else { Ok(()) }
+    }
+
+    /// Of each class, those that share a server with it, itself included.
+    pub(super) fn neighbours(&self) -> Vec<ClassSet> {
+        let of = |class| {
+            let serving = self.servers.iter().filter(|server| server.classes.has(ClassId(class)));
+            serving.fold(ClassSet::NONE, |all, server| all.with(server.classes))
+        };
+        (0..self.classes.len()).map(of).collect()
+    }
+
+    /// Of each class, the first of those that compete for servers with it, be it by way of others: ratios are held among these.
+    #[must_use]
+    pub fn firsts(&self) -> Vec<usize> {
+        let mut firsts: Vec<usize> = (0..self.classes.len()).collect();
+        // As many rounds as a chain of classes is long at most.
+        for _ in 0..firsts.len() {
+            for server in &self.servers {
+                let served = || (0..self.classes.len()).filter(|&class| server.classes.has(ClassId(class)));
+                let Some(first) = served().map(|class| firsts[class]).min() else { continue };
+                for class in served() {
+                    firsts[class] = first;
+                }
+            }
+        }
+        firsts
     }
 
     pub(super) fn queues(&self) -> Queues {
@@ -139,7 +174,7 @@ impl Config {
     }
 
     pub(super) fn ratios(&self) -> Ratios {
-        Ratios::new(&self.deltas(), GAIN)
+        Ratios::new(&self.deltas(), GAIN).among(&self.firsts())
     }
 
     fn deltas(&self) -> Vec<f64> {

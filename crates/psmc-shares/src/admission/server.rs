@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::config::{LimitConfig, ServerConfig};
 use super::snapshot::ServerSnapshot;
-use crate::ServerId;
 use crate::limit::Adaptive;
+use crate::{ClassId, ClassSet, ServerId};
 
 /// All servers, by their places. Those that are gone from the configuration stay, not available, until their last request is over.
 #[derive(Debug)]
@@ -15,6 +15,7 @@ pub(super) struct Servers(Vec<Server>);
 #[derive(Debug)]
 struct Server {
     limit: Limit,
+    classes: ClassSet,
     in_flight: u32,
     is_available: bool,
     is_configured: bool,
@@ -46,12 +47,25 @@ impl Servers {
         }
     }
 
-    pub(super) fn has_room(&self) -> bool {
-        self.0.iter().any(Server::has_room)
+    /// The classes that a server has room for.
+    pub(super) fn room(&self) -> ClassSet {
+        self.classes_of(Server::has_room)
     }
 
-    pub(super) fn is_any_available(&self) -> bool {
-        self.0.iter().any(Server::is_in_use)
+    /// The classes that are served by a server that is available.
+    pub(super) fn served(&self) -> ClassSet {
+        self.classes_of(Server::is_in_use)
+    }
+
+    fn classes_of(&self, is_one: impl Fn(&Server) -> bool) -> ClassSet {
+        let mut all = ClassSet::NONE;
+        for server in self.0.iter().filter(|server| is_one(server)) {
+            all = all.with(server.classes);
+            if all == ClassSet::ALL {
+                break;
+            }
+        }
+        all
     }
 
     pub(super) fn set_available(&mut self, server: ServerId, is_available: bool) {
@@ -60,13 +74,15 @@ impl Servers {
         }
     }
 
-    /// A place at the server with the least of its limit in use, and how many requests it has then. The one to be avoided gets it only if no
-    /// other has room.
-    pub(super) fn take(&mut self, avoid: Option<ServerId>) -> Option<(ServerId, u32)> {
-        let with_room = self.0.iter().enumerate().filter(|(_, server)| server.has_room());
+    /// A place at the server with the least of its limit in use among those that serve the class, and how many requests it has then; of
+    /// equals at the one that serves fewer classes, so that the others keep room. The one to be avoided gets it only if no other has room.
+    pub(super) fn take(&mut self, class: ClassId, avoid: Option<ServerId>) -> Option<(ServerId, u32)> {
+        let with_room =
+            self.0.iter().enumerate().filter(|(_, server)| server.has_room() && server.classes.has(class));
         let key = |place: usize| Some(ServerId(place)) == avoid;
         let (place, _) = with_room.min_by(|(one_place, one), (other_place, other)| {
-            key(*one_place).cmp(&key(*other_place)).then(one.by_load(other))
+            let fewer = || one.classes.len().cmp(&other.classes.len());
+            key(*one_place).cmp(&key(*other_place)).then_with(|| one.by_load(other)).then_with(fewer)
         })?;
         let server = self.0.get_mut(place)?;
         server.in_flight += 1;
@@ -85,9 +101,9 @@ impl Servers {
         }
     }
 
-    pub(super) fn failed(&mut self, server: ServerId, at_once: u32) {
+    pub(super) fn failed(&mut self, server: ServerId) {
         if let Some(Limit::Adaptive(limit)) = self.0.get_mut(server.0).map(|server| &mut server.limit) {
-            limit.failed(at_once);
+            limit.failed();
         }
     }
 
@@ -99,11 +115,18 @@ impl Servers {
 
 impl Server {
     fn new(config: &ServerConfig) -> Self {
-        Self { limit: Limit::new(config.limit), in_flight: 0, is_available: true, is_configured: true }
+        Self {
+            limit: Limit::new(config.limit),
+            classes: config.classes,
+            in_flight: 0,
+            is_available: true,
+            is_configured: true,
+        }
     }
 
     fn reconfigure(&mut self, config: &ServerConfig) {
         self.is_configured = true;
+        self.classes = config.classes;
         match (&mut self.limit, config.limit) {
             (Limit::Adaptive(_), LimitConfig::Adaptive) => {}
             (limit @ (Limit::Fixed(_) | Limit::Adaptive(_)), config) => *limit = Limit::new(config),

@@ -12,8 +12,10 @@ pub struct Snapshot {
     pub classes: Vec<ClassSnapshot>,
     /// Of each server, by its place.
     pub servers: Vec<ServerSnapshot>,
-    /// How each class but the first stands beside the first.
+    /// How each class but the first stands beside the first of those that it competes with.
     pub ratios: Vec<State>,
+    /// Of each class, the first of those that it competes with.
+    pub firsts: Vec<usize>,
 }
 
 /// What is known of a class.

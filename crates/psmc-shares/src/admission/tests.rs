@@ -11,7 +11,10 @@ fn class(ratio: f64) -> ClassConfig {
 }
 
 fn fixed(limits: &[u32]) -> Vec<ServerConfig> {
-    limits.iter().map(|&limit| ServerConfig { limit: LimitConfig::Fixed(limit) }).collect()
+    limits
+        .iter()
+        .map(|&limit| ServerConfig { limit: LimitConfig::Fixed(limit), ..ServerConfig::default() })
+        .collect()
 }
 
 fn front(classes: Vec<ClassConfig>, limits: &[u32]) -> Admission {
@@ -66,6 +69,72 @@ fn the_server_with_the_least_of_its_limit_in_use_is_next() {
     let servers: Vec<usize> = (0..5).map(|_| admitted(front.arrive(ClassId(0), ms(0))).server().0).collect();
     assert_eq!(servers, [0, 1, 1, 1, 1]);
     queued(front.arrive(ClassId(0), ms(0)));
+}
+
+/// One server for the first class, one for both: the first class leaves room on the one that the second can have.
+#[test]
+fn classes_have_the_servers_that_are_for_them() {
+    let of = |classes: &[usize]| ClassSet::of(classes.iter().copied().map(ClassId));
+    let servers = [(2, of(&[0, 1])), (1, of(&[0]))];
+    let servers = servers.map(|(limit, classes)| ServerConfig { limit: LimitConfig::Fixed(limit), classes });
+    let config =
+        Config { classes: vec![class(1.0), class(2.0)], servers: servers.into(), ..Config::default() };
+    let mut front = Admission::new(config.clone(), ms(0)).unwrap();
+    let own = admitted(front.arrive(ClassId(0), ms(0)));
+    assert_eq!(own.server(), ServerId(1));
+    let [one, two] = [0, 0].map(|at| admitted(front.arrive(ClassId(1), ms(at))));
+    assert_eq!([one.server(), two.server()], [ServerId(0); 2]);
+    let second = queued(front.arrive(ClassId(1), ms(1)));
+    let first = queued(front.arrive(ClassId(0), ms(2)));
+    // The place that is free is none for the second class, which has waited for longer.
+    front.finish(own, Outcome::Answered, ms(50));
+    let (handle, own) = ready(&mut front);
+    assert_eq!((handle, own.server()), (first, ServerId(1)));
+    // Without its server the second class is told, and the first is not.
+    let first = queued(front.arrive(ClassId(0), ms(51)));
+    front.set_available(ServerId(0), false, ms(52));
+    let Some(Ready::Expired { handle, refusal }) = front.poll_ready() else { panic!("it waits in vain") };
+    assert_eq!((handle, refusal.reason), (second, Reason::NoServer));
+    assert!(front.poll_ready().is_none() && front.cancel(first, ms(53)));
+    for ticket in [own, one, two] {
+        front.finish(ticket, Outcome::Answered, ms(54));
+    }
+    let unserved = Config { servers: servers_of(&[0]), ..config };
+    let error = Admission::new(unserved, ms(0)).unwrap_err().to_string();
+    assert_eq!(error, "no server serves class 1");
+}
+
+fn servers_of(classes: &[usize]) -> Vec<ServerConfig> {
+    vec![ServerConfig {
+        classes: ClassSet::of(classes.iter().copied().map(ClassId)),
+        ..ServerConfig::default()
+    }]
+}
+
+/// What the first class is promised is no reason to refuse those that other servers are for.
+#[test]
+fn nobody_is_refused_for_a_class_that_shares_no_server() {
+    let of = |class| ClassSet::of([ClassId(class)]);
+    let servers = [0, 1].map(|class| ServerConfig { limit: LimitConfig::Fixed(1), classes: of(class) });
+    let gold = ClassConfig { objective: Some(ms(40)), ..class(1.0) };
+    let rest = ClassConfig { shed: true, ..class(3.0) };
+    let config = Config { classes: vec![gold, rest], servers: servers.into(), ..Config::default() };
+    let mut front = Admission::new(config, ms(0)).unwrap();
+    // Ten milliseconds for each, by turns: the second class waits for longer than the first one's objective.
+    let mut waiting = 0;
+    for at in 0..200 {
+        match front.arrive(ClassId(1), ms(at)) {
+            Arrival::Admitted(ticket) => front.finish(ticket, Outcome::Answered, ms(at + 10)),
+            Arrival::Queued(_) => waiting += 1,
+            Arrival::Refused(refusal) => panic!("{refusal:?}"),
+        }
+    }
+    let busy = admitted(front.arrive(ClassId(1), ms(3000)));
+    for at in 0..100 {
+        queued(front.arrive(ClassId(1), ms(3000 + at)));
+    }
+    front.finish(busy, Outcome::Answered, ms(3200));
+    assert_eq!((waiting, front.snapshot(ms(3200)).firsts), (0, vec![0, 1]));
 }
 
 #[test]
@@ -253,6 +322,7 @@ struct Beside {
     tickets: Vec<Ticket>,
     waiting: Vec<Handle>,
     available: [bool; 3],
+    serving: [ClassSet; 3],
 }
 
 impl Beside {
@@ -313,9 +383,16 @@ impl Beside {
             (in_service, u64::from(in_flight)),
             (self.tickets.len() as u64, self.tickets.len() as u64)
         );
-        let mut servers = snapshot.servers.iter().zip(self.available);
-        let has_room = servers.any(|(server, is)| is && server.in_flight < server.limit);
-        assert!(is_idling || waiting == 0 || !has_room, "a place is idle while somebody waits");
+        for (place, class) in snapshot.classes.iter().enumerate() {
+            let mut servers = snapshot.servers.iter().zip(self.available).zip(&self.serving);
+            let has_room = servers.any(|((server, is), classes)| {
+                is && classes.has(ClassId(place)) && server.in_flight < server.limit
+            });
+            assert!(is_idling || class.waiting == 0 || !has_room, "a place is idle while somebody waits");
+        }
+        for ticket in &self.tickets {
+            assert!(self.serving[ticket.server().0].has(ticket.class()), "{ticket:?}");
+        }
         assert!(!self.front.next_tick().is_zero());
         for class in &snapshot.classes {
             let Counters { arrived, answered, failed, abandoned, cancelled, refused, expired, .. } =
@@ -327,18 +404,22 @@ impl Beside {
     }
 }
 
-fn any_front(discipline: Discipline, idling: bool, is_adaptive: bool) -> Beside {
+fn any_front(discipline: Discipline, idling: bool, is_adaptive: bool, is_parted: bool) -> Beside {
     let class = |ratio, objective, shed| ClassConfig { ratio, objective, shed, max_waiting: 8 };
     let limit = |limit| if is_adaptive { LimitConfig::Adaptive } else { LimitConfig::Fixed(limit) };
+    let of = |classes: &[usize]| ClassSet::of(classes.iter().copied().map(ClassId));
+    let serving = if is_parted { [of(&[0, 1]), of(&[1]), of(&[2])] } else { [ClassSet::ALL; 3] };
     let config = Config {
         classes: vec![class(1.0, Some(ms(100)), false), class(2.0, None, true), class(4.0, None, false)],
-        servers: [1, 2, 3].map(|of| ServerConfig { limit: limit(of) }).into(),
+        servers: [0, 1, 2]
+            .map(|of| ServerConfig { limit: limit(of + 1), classes: serving[of as usize] })
+            .into(),
         discipline,
         idling,
         ..Config::default()
     };
     let front = Admission::new(config, Duration::ZERO).unwrap();
-    Beside { front, tickets: Vec::new(), waiting: Vec::new(), available: [true; 3] }
+    Beside { front, tickets: Vec::new(), waiting: Vec::new(), available: [true; 3], serving }
 }
 
 proptest! {
@@ -348,8 +429,9 @@ proptest! {
         discipline in prop_oneof![Just(Discipline::ByAge), Just(Discipline::Fair), Just(Discipline::AgeAlone), Just(Discipline::FirstCome)],
         idling: bool,
         is_adaptive: bool,
+        is_parted: bool,
     ) {
-        let mut beside = any_front(discipline, idling, is_adaptive);
+        let mut beside = any_front(discipline, idling, is_adaptive, is_parted);
         let mut now = Duration::ZERO;
         for step in steps {
             beside.play(&step, &mut now);

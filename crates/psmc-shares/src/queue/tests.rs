@@ -15,7 +15,7 @@ fn push(queues: &mut Queues, class: usize, at: u64) -> Handle {
 }
 
 fn order(queues: &mut Queues, now: u64) -> Vec<usize> {
-    std::iter::from_fn(|| queues.pop(ms(now))).map(|(handle, _)| handle.class().0).collect()
+    std::iter::from_fn(|| queues.pop(ClassSet::ALL, ms(now))).map(|(handle, _)| handle.class().0).collect()
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn within_a_class_it_is_who_came_first_but_for_those_who_come_again() {
     let mut queues = queues(&[1.0], Discipline::ByAge);
     let [one, two] = [1, 2].map(|at| push(&mut queues, 0, at));
     let again = queues.push_first(ClassId(0), Waiting { arrived: ms(0), avoid: Some(ServerId(3)) }).unwrap();
-    let popped: Vec<_> = std::iter::from_fn(|| queues.pop(ms(5))).collect();
+    let popped: Vec<_> = std::iter::from_fn(|| queues.pop(ClassSet::ALL, ms(5))).collect();
     assert_eq!(popped.iter().map(|(handle, _)| *handle).collect::<Vec<_>>(), [again, one, two]);
     assert_eq!(popped[0].1.avoid, Some(ServerId(3)));
     assert!(queues.push(ClassId(1), Waiting { arrived: ms(0), avoid: None }).is_none());
@@ -71,11 +71,11 @@ fn who_is_kept_back_is_free_when_it_is_said() {
         queues.answered(ClassId(class), Sample { waiting: ms(0), service: ms(10) });
     }
     push(&mut queues, 1, 0);
-    assert!(queues.pop(ms(0)).is_none());
-    let free = queues.next_free().unwrap();
+    assert!(queues.pop(ClassSet::ALL, ms(0)).is_none());
+    let free = queues.next_free(ClassSet::ALL).unwrap();
     assert!((ms(20)..=ms(90)).contains(&free), "{free:?}");
-    assert!(queues.pop(free - ms(1)).is_none());
-    assert!(queues.pop(free).is_some() && queues.next_free().is_none());
+    assert!(queues.pop(ClassSet::ALL, free - ms(1)).is_none());
+    assert!(queues.pop(ClassSet::ALL, free).is_some() && queues.next_free(ClassSet::ALL).is_none());
 }
 
 proptest! {
@@ -98,7 +98,7 @@ proptest! {
                     push(&mut queues, class, 0);
                 }
             }
-            let class = queues.pop(ms(0)).unwrap().0.class().0;
+            let class = queues.pop(ClassSet::ALL, ms(0)).unwrap().0.class().0;
             had[class] += services[class] as f64 / 1000.0 / weights[class];
         }
         let bound: f64 = services.iter().zip(weights).map(|(service, weight)| *service as f64 / 1000.0 / weight).sum();
@@ -116,7 +116,7 @@ proptest! {
             match what {
                 0 | 1 => waiting.push(push(&mut queues, class, now)),
                 2 => {
-                    let popped = queues.pop(ms(now)).map(|(handle, _)| handle);
+                    let popped = queues.pop(ClassSet::ALL, ms(now)).map(|(handle, _)| handle);
                     // The first of its class.
                     let expected = popped.and_then(|handle| waiting.iter().copied().find(|one| one.class() == handle.class()));
                     prop_assert_eq!(popped, expected);

@@ -111,7 +111,7 @@ control_socket = "{dir}/front.sock"
 head_time = "5min"
 [[listener]]
 address = "127.0.0.1:8083"
-[upstream]
+[[upstream]]
 servers = ["127.0.0.1:8080"]
 limit = 64
 [[class]]

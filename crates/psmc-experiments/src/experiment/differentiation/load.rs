@@ -188,6 +188,12 @@ impl Traffic {
 }
 
 impl Course {
+    /// The same with so many periods taken for one.
+    pub(super) fn together(&self, periods: usize) -> Self {
+        let periods = self.periods.chunks_exact(periods).map(<[_]>::concat).collect();
+        Self { periods, snapshots: Vec::new(), measure: self.measure }
+    }
+
     /// What is measured of one class over that of the first one, in each sampling period in which both had answers.
     pub(super) fn ratios(&self, class: usize) -> Vec<f64> {
         let of = |period: &Vec<Over>| {

@@ -122,7 +122,7 @@ pub(super) fn hello() -> [u32; 2] {
         sessions: 1,
         max_rate: Some(0),
         name: "relay-0000".to_owned(),
-        abilities: relay::Abilities { counts: true, revokes: true },
+        abilities: relay::Abilities { counts: true, revokes: true, sheds: true },
     };
     [of_relay(&relay::Message::Hello(hello)), of_relay(&relay::Message::Welcome(welcome))]
 }

@@ -251,6 +251,7 @@ mod tests {
             rtt_ms: None,
             rtt_var_ms: None,
             mtu: 1500,
+            narrower_than: None,
             loss_pct: 0.0,
             ecn: PathEcn::Trying,
             marked_pct: 0.0,

@@ -9,6 +9,7 @@ mod registration;
 
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
@@ -63,17 +64,25 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> CleanError {
     |source| CleanError { path, source }
 }
 
-/// Cleans up after the lab with this entry, unless it lives.
+/// Cleans up after the lab with this entry, unless it lives, or ends by itself meanwhile and takes its entry with it.
 fn clean_up(path: &Path) -> io::Result<Option<Removed>> {
-    let file = File::open(path)?;
+    match File::open(path) {
+        Ok(file) => clean_up_opened(path, &file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn clean_up_opened(path: &Path, file: &File) -> io::Result<Option<Removed>> {
     match file.try_lock() {
+        Ok(()) if file.metadata()?.nlink() == 0 => return Ok(None),
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Ok(None),
         Err(TryLockError::Error(error)) => return Err(error),
     }
     let mut removed = None;
     // A lab that died before it had written anything had not made anything either.
-    if let Some(entry) = Entry::read(&file)? {
+    if let Some(entry) = Entry::read(file)? {
         let killed = if entry.is_of_this_boot() { kill_in(&entry.namespaces) } else { 0 };
         let directory = remove_directory(&entry.directory)?.then_some(entry.directory);
         removed = Some(Removed { pid: entry.pid, killed, directory });
@@ -135,11 +144,25 @@ fn end(pid: u32) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::process::Command;
 
     use psmc_testbed::netns::Namespace;
 
     use super::*;
+
+    #[test]
+    fn a_lab_that_ends_meanwhile_has_left_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("entry");
+        let mut file = File::create_new(&path).unwrap();
+        file.write_all(b"{}\n").unwrap();
+        let opened = File::open(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        drop(file);
+        assert_eq!(clean_up_opened(&path, &opened).unwrap(), None, "it ended before its lock was tried");
+        assert_eq!(clean_up(&path).unwrap(), None, "it ended before its entry was opened");
+    }
 
     #[test]
     fn whoever_lives_in_a_namespace_is_found_and_nobody_else() {

@@ -2,6 +2,8 @@
 
 mod faults;
 mod networks;
+mod profile;
+mod replay;
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -15,7 +17,7 @@ use psmc_service::output;
 use psmc_testbed::netns::{enter_user_namespace, is_privileged};
 
 use crate::clean::{self, Removed};
-
+use crate::device::DeviceProfile;
 use crate::results::Results;
 use crate::run::{self, RunOptions};
 use crate::scenario::{ConfigError, Scenario};
@@ -32,7 +34,7 @@ struct Lab {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check a scenario, and print a summary
+    /// Check a scenario or the profile of a device, and print a summary
     ///
     /// Prints everything that is wrong with the file, with line and remedy, and exits with 1; or a summary of the file, and
     /// exits with 0. Nothing is started or changed.
@@ -53,6 +55,17 @@ enum Command {
     Clean,
     /// Measure one flow over many networks, random or recorded: through the tunnel, and over the best link alone
     Networks(networks::Args),
+    /// Measure a router or a switch, and write what it is like
+    ///
+    /// Sends packets through a device that lies between ports of this machine, as root, and infers how long it serves them, how
+    /// many at once, and how many its queues hold. A router of a scenario takes the profile as its `profile`. It takes one to three
+    /// minutes. Nothing is configured, and nothing but the file is left.
+    Profile(profile::Args),
+    /// Compare what a device did to packets with what its profile says
+    ///
+    /// Takes captures of its ports, has the model do the same, and prints for each port losses, the mean, the 99th percentile and the
+    /// coefficient of variation of the delays, and how far their distributions are apart (Kolmogorov-Smirnov).
+    Replay(replay::Args),
     /// Make faults on purpose while datagrams flow, and measure what comes of each
     ///
     /// Daemons are killed, stopped and starved, paths cut, strangers send floods: each with real programs in a network of its
@@ -107,6 +120,8 @@ fn execute(lab: Lab) -> Result<ExitCode, CliError> {
         Command::Sim(args) => sim(&args),
         Command::Clean => clean(),
         Command::Networks(args) => networks::run(&args),
+        Command::Profile(args) => profile::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Faults(args) => faults::run(&args),
         Command::Soak(args) => faults::run_soak(&args),
     }
@@ -166,11 +181,16 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Args)]
 struct CheckArgs {
-    /// The scenario, in TOML
+    /// The scenario or profile, in TOML
     file: PathBuf,
 }
 
 fn check(args: &CheckArgs) -> Result<ExitCode, CliError> {
+    if DeviceProfile::is_one(&args.file) {
+        let profile = DeviceProfile::load(&args.file)?;
+        output::print(&format!("{} is valid: {}\n", args.file.display(), profile.summary()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let scenario = Scenario::load(&args.file)?;
     let text = format!("{} is valid. Summary:\n\n{}", args.file.display(), scenario.summary());
     output::print(&text)?;

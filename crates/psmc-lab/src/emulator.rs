@@ -14,6 +14,7 @@
 mod build;
 mod capture;
 mod counters;
+mod device;
 mod ethernet;
 mod health;
 mod pool;
@@ -32,7 +33,8 @@ use psmc_testbed::netns::{Namespace, NetnsError};
 use crate::scenario::LinkId;
 use worker::{Command, Worker};
 
-pub use build::{Builder, Plan};
+pub use build::{Builder, Plan, RouterPlan};
+pub use device::Table;
 pub(crate) use health::Fatigue;
 pub use health::{Health, Lateness};
 

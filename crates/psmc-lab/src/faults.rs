@@ -5,7 +5,9 @@
 //! | module | what it has |
 //! |---|---|
 //! | `catalogue` | all faults |
-//! | `network` | hosts, links, daemons and traffic, as a scenario |
+//! | `network` | hosts, links and daemons, as a scenario |
+//! | `tunnel` | two sites and a relay, and traffic |
+//! | `services` | all other daemons, and who asks them |
 //! | `watch` | descriptors and memory of the daemons over time |
 //! | `row` | what came of a fault |
 //! | `soak` | what came of an hour of them |
@@ -13,7 +15,9 @@
 mod catalogue;
 mod network;
 mod row;
+mod services;
 mod soak;
+mod tunnel;
 mod watch;
 
 use std::io;
@@ -23,13 +27,14 @@ use std::time::Duration;
 use psmc_testbed::netns::{UserNamespaceError, enter_user_namespace, is_privileged};
 
 use self::catalogue::Fault;
+use self::network::Bed;
 use self::watch::{Sight, Watch};
 use crate::bench::say;
 use crate::results::Results;
 use crate::run::{self, RunError, RunOptions};
 use crate::scenario::ConfigError;
 
-pub use row::{Row, table};
+pub use row::{Row, tables};
 pub use soak::{Soak, make_soak};
 
 /// Why there are no results.
@@ -43,6 +48,9 @@ pub enum FaultsError {
         /// All that there are.
         known: String,
     },
+    /// Only faults are asked for that a soak does not make.
+    #[error("a soak is of two sites and a relay: choose faults of links, van, hq or relay")]
+    NotInASoak,
     /// There is no place for the daemons' files.
     #[error("cannot write the daemons' configurations")]
     Files(#[source] io::Error),
@@ -83,7 +91,7 @@ pub fn faults(options: &FaultOptions) -> Result<Vec<Row>, FaultsError> {
             Row::not_run(fault)
         } else {
             let library = faketime.as_deref().filter(|_| fault.needs_faketime);
-            Row::of(fault, &run_in_turn(&fault.name, &[fault], 1, library, options)?)
+            Row::of(fault, &run_in_turn((&fault.name, fault.bed), &[fault], 1, library, options)?)
         };
         say(&format!("[{}/{}] {}", number + 1, faults.len(), row.summary()));
         rows.push(row);
@@ -102,9 +110,9 @@ struct Seen {
     logs: Vec<String>,
 }
 
-/// Makes some faults in one network.
+/// Makes some faults in one network, of the bed that they all have.
 fn run_in_turn(
-    name: &str,
+    (name, bed): (&str, &Bed),
     faults: &[&Fault],
     seed: u64,
     faketime: Option<&Path>,
@@ -113,9 +121,9 @@ fn run_in_turn(
     let temporary = tempfile::tempdir().map_err(FaultsError::Files)?;
     let directory = options.keep.as_ref().map_or_else(|| temporary.path().to_owned(), |keep| keep.join(name));
     std::fs::create_dir_all(&directory).map_err(FaultsError::Files)?;
-    network::write_configurations(&directory).map_err(FaultsError::Files)?;
-    let scenario = network::scenario(name, faults, seed, faketime).map_err(FaultsError::Scenario)?;
-    let watch = Watch::start(&directory);
+    (bed.write)(&directory).map_err(FaultsError::Files)?;
+    let scenario = network::scenario((name, bed), faults, seed, faketime).map_err(FaultsError::Scenario)?;
+    let watch = Watch::start(bed.daemons, &directory);
     let run_options =
         RunOptions { keep: Some(directory.clone()), quiet: true, programs: options.programs.clone() };
     let results = run::run(&scenario, &run_options);
@@ -129,7 +137,7 @@ fn run_in_turn(
         results: results?,
         interval: scenario.sample_interval,
         sights,
-        logs: network::DAEMONS.iter().map(log).collect(),
+        logs: bed.daemons.iter().map(log).collect(),
     })
 }
 
@@ -175,9 +183,14 @@ mod tests {
         let names: BTreeSet<_> = all.iter().map(|fault| &fault.name).collect();
         assert_eq!(names.len(), all.len(), "a name is there twice");
         let faults: Vec<_> = all.iter().collect();
-        let scenario = network::scenario("all", &faults, 1, Some(Path::new("/nonexistent")));
-        let scenario = scenario.unwrap_or_else(|error| panic!("{}", error.render(false)));
-        assert_eq!(scenario.duration, network::duration(all.len()));
+        for bed in [&tunnel::TUNNEL, &services::SERVICES] {
+            let of_bed: Vec<_> =
+                faults.iter().copied().filter(|fault| std::ptr::eq(fault.bed, bed)).collect();
+            let scenario = network::scenario(("all", bed), &of_bed, 1, Some(Path::new("/nonexistent")));
+            let scenario = scenario.unwrap_or_else(|error| panic!("{}", error.render(false)));
+            assert_eq!(scenario.duration, network::duration(of_bed.len()));
+            assert!(bed.daemons.iter().all(|daemon| bed.hosts.contains(&daemon.host)));
+        }
     }
 
     #[test]
@@ -186,7 +199,8 @@ mod tests {
             let only: Vec<_> = only.iter().map(|&name| name.to_owned()).collect();
             chosen(&only).map(|faults| faults.into_iter().map(|fault| fault.name).collect::<Vec<_>>())
         };
-        assert_eq!(names(&["kill"]).unwrap(), ["kill-van", "kill-hq", "kill-relay"]);
+        assert_eq!(names(&["kill"]).unwrap()[..3], ["kill-van", "kill-hq", "kill-relay"]);
+        assert_eq!(names(&["kill"]).unwrap()[3..].len(), services::SERVICES.daemons.len());
         assert_eq!(names(&["kill-hq"]).unwrap(), ["kill-hq"]);
         assert_eq!(names(&[]).unwrap().len(), catalogue::all().len());
         assert!(names(&["kil"]).unwrap_err().to_string().contains("there are cut-dsl, "));

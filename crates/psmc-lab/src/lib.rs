@@ -5,6 +5,7 @@
 //! | [`scenario`] | the TOML file of a scenario, and all its checks |
 //! | [`emulator`] | links between namespaces, in real time |
 //! | [`accuracy`] | how exact those are on this machine |
+//! | [`device`] | profiles of routers: their files, and how they are measured |
 //! | [`site`] | the configurations of `psmcd` at both ends of a tunnel |
 //! | [`cli`] | the tool `psmc-lab` |
 //! | [`mod@bench`] | scenarios that programs write, run one after another, and what came of several runs |
@@ -24,6 +25,7 @@ pub mod bench;
 pub mod checks;
 pub mod clean;
 pub mod cli;
+pub mod device;
 pub mod emulator;
 pub mod faults;
 pub mod measure;

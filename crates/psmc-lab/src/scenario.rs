@@ -10,7 +10,7 @@ mod build;
 mod draft;
 mod model;
 mod summary;
-mod value;
+pub(crate) mod value;
 
 use std::path::Path;
 
@@ -18,8 +18,8 @@ use psmc_toml::{Dialect, Source};
 
 pub use model::{
     Action, Bound, Check, Event, Host, HostId, Link, LinkEnd, LinkId, Metric, Nat, NatKind, Program,
-    ProgramId, Route, Scenario, Sites, Subject, Traffic, TrafficId, TrafficKind, Tunnel, TunnelEnd, TunnelId,
-    TunnelPath,
+    ProgramId, Route, Router, Scenario, Sites, Subject, Traffic, TrafficId, TrafficKind, Tunnel, TunnelEnd,
+    TunnelId, TunnelPath,
 };
 pub use psmc_toml::{Complaint, ConfigError};
 

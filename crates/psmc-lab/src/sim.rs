@@ -94,6 +94,11 @@ fn world(scenario: &Scenario, now: Instant) -> World {
             world.set_nat(HostId(id), nat_kind(nat.kind), LinkId(nat.outside.0));
         }
     }
+    for router in &scenario.routers {
+        let ports: Vec<_> = router.links.iter().map(|link| LinkId(link.0)).collect();
+        let is_set = world.set_router(HostId(router.host.0), router.config.clone(), &ports);
+        debug_assert!(is_set, "{}: a port has a link to itself", scenario.hosts[router.host.0].name);
+    }
     world
 }
 

@@ -5,6 +5,7 @@
 //! | [`link`] | one direction of a link: rate, delay, jitter, loss, queue; the emulator runs the same machine in real time |
 //! | [`profiler`] | what a router is like, inferred from what it does to packets |
 //! | [`pulses`] | low-rate attacks on TCP: what they send, and what analysis says that they leave of a flow |
+//! | [`replay`] | packets that have passed a device, beside what the model makes of them |
 //! | [`router`] | a router: servers that its ports share, and queues before them |
 //! | `world` | everything below together, and the time |
 //! | `network` | hosts, links, routes, NATs and conditioners: how packets find their way |
@@ -23,6 +24,7 @@ pub mod link;
 pub mod overlay;
 pub mod profiler;
 pub mod pulses;
+pub mod replay;
 pub mod router;
 
 mod agenda;

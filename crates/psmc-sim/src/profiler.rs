@@ -53,8 +53,30 @@ pub struct Stream {
 /// What has become of the packets of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// For each stream each of its packets: from when its last bit entered to when its last bit left; `None` if it was lost.
-    pub streams: Vec<Vec<Option<Duration>>>,
+    /// For each stream each of its packets.
+    pub streams: Vec<Vec<Passage>>,
+}
+
+/// What has become of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// When its last bit entered, after the trial began: as it was planned, or as late as the machine has sent it.
+    pub entered: Duration,
+    /// How long until its last bit left; `None` if it was lost.
+    pub delay: Option<Duration>,
+}
+
+/// What a trial is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Packets of a length at a low rate, for how long they are served.
+    Delay,
+    /// The longest packets as fast as they come, for what a port transmits.
+    Rate,
+    /// Packets by all ports, no two to one port, for how many are served at once.
+    Servers,
+    /// Packets by all ports to one, for what a queue holds.
+    Queue,
 }
 
 /// What is inferred of a device.
@@ -135,10 +157,15 @@ const LOW_RATE_PACKETS: u32 = 20;
 const MAX_DIFFERENCE: f64 = 0.25;
 const MAX_DIFFERENCE_BESIDES: Duration = Duration::from_micros(10);
 
-/// Packets of each stream of the first trial under load, and of the last, which are doubled until the queue has been full for
-/// half of a trial: beyond these a queue holds more than a second of any line that can be measured.
-const FIRST_PACKETS: u32 = 4096;
+/// For how long a line is kept busy by a stream of the first trial under load, and how many packets that may be. They are
+/// doubled until the queue has been full for half of a trial: beyond the most a queue holds more than a second of any line that
+/// can be measured.
+const FIRST_TIME: f64 = 0.25;
+const FIRST_PACKETS: [u32; 2] = [512, 4096];
 const MAX_PACKETS: u32 = 1 << 19;
+
+/// By how much more than nothing a packet may come before it can: what clocks and stamps are wrong by.
+const EARLY: f64 = 2e-6;
 
 /// The share of packets lost from which on a queue counts as full.
 const FULL: f64 = 0.002;
@@ -202,7 +229,10 @@ impl Profiler {
                 let (len, gap) = (self.plan.sizes[size], Duration::from_secs(1) / LOW_RATE);
                 vec![Stream { input, output, len, offset: Duration::ZERO, gap, packets: LOW_RATE_PACKETS }]
             }
-            Step::Rate => vec![self.at_line_rate(1, 0, self.plan.sizes.len() - 1, FIRST_PACKETS)],
+            Step::Rate => {
+                let longest = self.plan.sizes.len() - 1;
+                vec![self.at_line_rate(1, 0, longest, self.first_packets(longest))]
+            }
             Step::Servers { size, packets } => {
                 let ports = 0..self.plan.ports;
                 ports.map(|input| self.at_line_rate(input, self.opposite(input), size, packets)).collect()
@@ -227,7 +257,7 @@ impl Profiler {
         if sent != found || trial.streams.len() != outcome.streams.len() {
             return Err(ProfilerError::Outcome { sent, found });
         }
-        let seen = Seen::of(&trial, outcome);
+        let seen = Seen::of(outcome);
         self.step = match self.step {
             Step::Delay { size, pair } => self.learn_delay(size, pair, &trial, &seen)?,
             Step::Rate => self.learn_rate(&seen),
@@ -236,6 +266,21 @@ impl Profiler {
             Step::Done => Step::Done,
         };
         Ok(())
+    }
+
+    /// What the next trial is for, and the number of its step and of all steps, from 1; `None` if there is none.
+    #[must_use]
+    pub fn phase(&self) -> Option<(Phase, usize, usize)> {
+        let sizes = self.plan.sizes.len();
+        let low = sizes * self.pairs();
+        let (phase, number) = match self.step {
+            Step::Delay { size, pair } => (Phase::Delay, size * self.pairs() + pair),
+            Step::Rate => (Phase::Rate, low),
+            Step::Servers { size, .. } => (Phase::Servers, low + 1 + size),
+            Step::Queue { size, .. } => (Phase::Queue, low + 1 + sizes + size),
+            Step::Done => return None,
+        };
+        Some((phase, number + 1, low + 1 + 2 * sizes))
     }
 
     /// What was found, once there is no trial left.
@@ -275,6 +320,15 @@ impl Profiler {
         Stream { input, output, len, offset, gap, packets }
     }
 
+    /// Packets of a stream of the first trial under load.
+    fn first_packets(&self, size: usize) -> u32 {
+        let [least, most] = FIRST_PACKETS.map(f64::from);
+        let packets = FIRST_TIME / self.transmission(self.plan.sizes[size], self.plan.rate as f64);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is clamped")]
+        let packets = packets.clamp(least, most) as u32;
+        packets
+    }
+
     /// Seconds that a line takes for a packet.
     fn transmission(&self, len: usize, rate: f64) -> f64 {
         (len + self.plan.framing) as f64 * 8.0 / rate
@@ -293,7 +347,7 @@ impl Profiler {
             return Err(ProfilerError::NothingPasses { len, input, output });
         };
         let transmission = self.transmission(len, self.plan.rate as f64);
-        if least < 0.99 * transmission {
+        if least + EARLY < 0.99 * transmission {
             return Err(ProfilerError::TooFast { len, delay: Duration::from_secs_f64(least) });
         }
         self.delays[size].truncate(pair);
@@ -321,7 +375,7 @@ impl Profiler {
                 self.rate = rate;
             }
         }
-        Step::Servers { size: 0, packets: FIRST_PACKETS }
+        Step::Servers { size: 0, packets: self.first_packets(0) }
     }
 
     /// Under more load than the servers can carry, packets depart as fast as they serve them: as many are served at once as
@@ -332,16 +386,17 @@ impl Profiler {
             return Step::Servers { size, packets: packets * 2 };
         }
         let delay = self.delay(size);
-        // The lines themselves lose a little if they are slower than nominal.
+        // The lines themselves lose a little if they are slower than nominal; and whoever sends may be slower than they are.
         let of_lines = self.transmission(self.plan.sizes[size], self.rate.value) / self.plan.ports as f64;
+        let of_lines = seen.entry_gap().map_or(of_lines, |gap| gap.max(of_lines));
         let gap = seen.departure_gap().unwrap_or(Estimate::exactly(f64::INFINITY));
         let most = Estimate { value: delay.value / of_lines, low: delay.low / of_lines, high: f64::INFINITY };
         let is_contended = gap.value > 1.02 * of_lines;
         self.served.truncate(size);
         self.served.push(if is_contended { delay.over(gap) } else { most });
         match size + 1 < self.plan.sizes.len() {
-            true => Step::Servers { size: size + 1, packets: FIRST_PACKETS },
-            false => Step::Queue { size: 0, packets: FIRST_PACKETS },
+            true => Step::Servers { size: size + 1, packets: self.first_packets(size + 1) },
+            false => Step::Queue { size: 0, packets: self.first_packets(0) },
         }
     }
 
@@ -366,7 +421,7 @@ impl Profiler {
         self.queued.truncate(size);
         self.queued.push(queued);
         match size + 1 < self.plan.sizes.len() {
-            true => Step::Queue { size: size + 1, packets: FIRST_PACKETS },
+            true => Step::Queue { size: size + 1, packets: self.first_packets(size + 1) },
             false => Step::Done,
         }
     }
@@ -388,31 +443,56 @@ impl Profile {
     /// # Errors
     /// [`RouterConfigError`], and [`TableError`] in its place, if the values are beyond what the model takes.
     pub fn config(&self) -> Result<RouterConfig, ProfileConfigError> {
-        const LEAST: f64 = 1e-6;
-        let amount = |value: f64| Amount::new(value.max(LEAST)).ok_or(ProfileConfigError::Amount(value));
-        let servers = self.sizes.iter().map(|size| size.served.value).fold(LEAST, f64::max);
-        let slots = self.sizes.iter().map(|size| size.queued.value).next_back().unwrap_or(LEAST).max(1.0);
-        let delay = self.sizes.iter().map(|size| (size.len, Duration::from_secs_f64(size.delay.value)));
-        let of = |whole: f64, part: fn(&SizeProfile) -> f64| {
-            let row = |size: &SizeProfile| {
-                let share = whole / part(size).max(LEAST);
-                Ok((size.len, amount(share.min(whole))?))
-            };
-            self.sizes.iter().map(row).collect::<Result<Vec<_>, ProfileConfigError>>()
-        };
-        let tables = Tables {
-            delay: Table::<Duration>::new(delay.collect())?,
-            servers: Table::<Amount>::new(of(servers, |size| size.served.value)?)?,
-            slots: Table::<Amount>::new(of(slots, |size| size.queued.value)?)?,
-        };
+        let Shared { servers, slots, tables } = Shared::of(&self.sizes)?;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "it is below the nominal rate"
         )]
         let rate = self.rate.value as u64;
-        let port = PortConfig { framing: self.plan.framing, ..PortConfig::new(rate, amount(slots)?) };
-        Ok(RouterConfig::new(vec![port; self.plan.ports], amount(servers)?, tables, None)?)
+        let port = PortConfig { framing: self.plan.framing, ..PortConfig::new(rate, slots) };
+        Ok(RouterConfig::new(vec![port; self.plan.ports], servers, tables, None)?)
+    }
+}
+
+/// What ports share, and what is alike in all, by what was found for packets of some lengths.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shared {
+    /// The seed's M: the most packets that are served at once, of any length.
+    pub servers: Amount,
+    /// The seed's Q: what the queue of a port holds of the longest packets.
+    pub slots: Amount,
+    /// What packets take.
+    pub tables: Tables,
+}
+
+impl Shared {
+    /// Phase 4 of figure 4.7. Lengths have to grow.
+    ///
+    /// # Errors
+    /// [`ProfileConfigError`]: no length at all, or values beyond what the model takes.
+    pub fn of(sizes: &[SizeProfile]) -> Result<Self, ProfileConfigError> {
+        const LEAST: f64 = 1e-6;
+        let amount = |value: f64| Amount::new(value.max(LEAST)).ok_or(ProfileConfigError::Amount(value));
+        let servers = sizes.iter().map(|size| size.served.value).fold(LEAST, f64::max);
+        let slots = sizes.iter().map(|size| size.queued.value).next_back().unwrap_or(LEAST).max(1.0);
+        let delay = sizes.iter().map(|size| {
+            let delay = Duration::try_from_secs_f64(size.delay.value);
+            Ok((size.len, delay.map_err(|_| ProfileConfigError::Amount(size.delay.value))?))
+        });
+        let of = |whole: f64, part: fn(&SizeProfile) -> f64| {
+            let row = |size: &SizeProfile| {
+                let share = whole / part(size).max(LEAST);
+                Ok((size.len, amount(share.min(whole))?))
+            };
+            sizes.iter().map(row).collect::<Result<Vec<_>, ProfileConfigError>>()
+        };
+        let tables = Tables {
+            delay: Table::<Duration>::new(delay.collect::<Result<_, ProfileConfigError>>()?)?,
+            servers: Table::<Amount>::new(of(servers, |size| size.served.value)?)?,
+            slots: Table::<Amount>::new(of(slots, |size| size.queued.value)?)?,
+        };
+        Ok(Self { servers: amount(servers)?, slots: amount(slots)?, tables })
     }
 }
 
@@ -434,18 +514,11 @@ pub enum ProfileConfigError {
 struct Seen(Vec<(f64, Option<f64>)>);
 
 impl Seen {
-    fn of(trial: &Trial, outcome: &Outcome) -> Self {
-        let mut all = Vec::new();
-        for (stream, delays) in trial.streams.iter().zip(&outcome.streams) {
-            let gap = stream.gap.as_secs_f64();
-            let entered = |number: usize| stream.offset.as_secs_f64() + number as f64 * gap;
-            all.extend(
-                delays
-                    .iter()
-                    .enumerate()
-                    .map(|(number, delay)| (entered(number), delay.map(|d| d.as_secs_f64()))),
-            );
-        }
+    fn of(outcome: &Outcome) -> Self {
+        let seconds = |passage: &Passage| {
+            (passage.entered.as_secs_f64(), passage.delay.map(|delay| delay.as_secs_f64()))
+        };
+        let mut all: Vec<_> = outcome.streams.iter().flatten().map(seconds).collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         Self(all)
     }
@@ -488,6 +561,12 @@ impl Seen {
         };
         let (first, last) = (&late[..late.len() / 4], &late[late.len() - late.len() / 4..]);
         share_lost(last) > 0.0 || mean(last) > 1.02 * mean(first)
+    }
+
+    /// From one packet that enters to the next, in seconds.
+    fn entry_gap(&self) -> Option<f64> {
+        let (first, last) = (self.0.first()?.0, self.0.last()?.0);
+        (self.0.len() > 1).then(|| (last - first) / (self.0.len() - 1) as f64)
     }
 
     /// From one departure to the next while packets enter, in seconds, in the second half.

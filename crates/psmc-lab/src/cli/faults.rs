@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::{CliError, output};
-use crate::faults::{FaultOptions, Row, faults, make_soak, table};
+use crate::faults::{FaultOptions, Row, faults, make_soak, tables};
 use crate::report::write_json;
 
 /// Which faults, and what is left of them.
@@ -38,8 +38,9 @@ pub(super) struct SoakArgs {
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let rows = faults(&args.options()).map_err(CliError::of)?;
-    let table = table(&rows);
-    args.show(&rows, &if args.markdown { table.markdown() } else { table.text() })?;
+    let tables = tables(&rows);
+    let texts = tables.iter().map(|table| if args.markdown { table.markdown() } else { table.text() });
+    args.show(&rows, &texts.collect::<Vec<_>>().join("\n"))?;
     Ok(exit_code(rows.iter().all(Row::is_good)))
 }
 

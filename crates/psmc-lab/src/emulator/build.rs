@@ -6,10 +6,12 @@ use std::thread;
 
 use psmc_net::packet::{ETHERNET_HEADER, PacketPort, VLAN_TAG};
 use psmc_sim::link::LinkConfig;
+use psmc_sim::router::RouterConfig;
 use psmc_testbed::netns::{Namespace, link_pair};
 
 use super::capture::Log;
 use super::counters::Board;
+use super::device::{Device, Table};
 use super::wire::{End, Wire};
 use super::worker::Worker;
 use super::{Emulator, EmulatorError, Place};
@@ -27,6 +29,20 @@ const MAX_MTU: usize = 65535;
 pub struct Builder {
     namespace: Namespace,
     wires: Vec<(Wire, Arc<Board>)>,
+    routers: Vec<RouterPlan>,
+}
+
+/// What a router should be, and where.
+#[derive(Clone, Debug)]
+pub struct RouterPlan {
+    /// What it is like.
+    pub config: RouterConfig,
+    /// Where its chance comes from.
+    pub seed: u64,
+    /// The links at its ports, in their order, and the end at which the router is.
+    pub ports: Vec<(LinkId, usize)>,
+    /// By which port packets leave.
+    pub table: Table,
 }
 
 /// What a link should be.
@@ -47,7 +63,7 @@ impl Builder {
         let namespace = Namespace::new()?;
         // The lab's ends must not say anything of their own.
         namespace.disable_ipv6()?;
-        Ok(Self { namespace, wires: Vec::new() })
+        Ok(Self { namespace, wires: Vec::new(), routers: Vec::new() })
     }
 
     /// Makes a link: an interface in the namespace of each end, up and without addresses. Nothing passes before the
@@ -66,18 +82,36 @@ impl Builder {
         Ok(id)
     }
 
+    /// Has what arrives at the ends of links pass a router before their host gets it. Each end is of one router at most.
+    ///
+    /// # Panics
+    /// If there is no such link or end.
+    pub fn router(&mut self, plan: RouterPlan) {
+        for (link, end) in &plan.ports {
+            self.wires[link.0].0.join(1 - end);
+        }
+        self.routers.push(plan);
+    }
+
     /// Starts all links.
     ///
     /// # Errors
     /// [`EmulatorError::Thread`].
     pub fn start(self) -> Result<Emulator, EmulatorError> {
         let count = worker_count(self.wires.len());
-        let mut shares: Vec<Vec<Wire>> = (0..count).map(|_| Vec::new()).collect();
-        let mut links = Vec::new();
+        let teams = teams(self.wires.len(), &self.routers);
+        let mut shares: Vec<(Vec<Wire>, Vec<Device>)> = (0..count).map(|_| Default::default()).collect();
+        let mut links: Vec<Place> = Vec::new();
         for (id, (wire, board)) in self.wires.into_iter().enumerate() {
-            let (worker, share) = (id % count, &mut shares[id % count]);
-            links.push(Place { worker, wire: share.len(), board });
-            share.push(wire);
+            let worker = teams[id] % count;
+            let (wires, _) = &mut shares[worker];
+            links.push(Place { worker, wire: wires.len(), board });
+            wires.push(wire);
+        }
+        for RouterPlan { config, seed, ports, table } in self.routers {
+            let Some((first, _)) = ports.first() else { continue };
+            let ports: Vec<_> = ports.iter().map(|(link, end)| (links[link.0].wire, 1 - end)).collect();
+            shares[links[first.0].worker].1.push(Device::new(config, seed, &ports, table));
         }
         let workers: Result<_, _> = shares.into_iter().map(Worker::start).collect();
         Ok(Emulator { workers: workers.map_err(EmulatorError::Thread)?, links, _namespace: self.namespace })
@@ -113,6 +147,18 @@ impl Builder {
         }
         Ok(lab.run(|| PacketPort::open(lab_name, max_frame(mtu)))?)
     }
+}
+
+/// For each link a number, which is the same for all that lead to one router: one thread serves them.
+fn teams(links: usize, routers: &[RouterPlan]) -> Vec<usize> {
+    let mut teams: Vec<usize> = (0..links).collect();
+    for router in routers {
+        let joined: Vec<_> = router.ports.iter().map(|(link, _)| teams[link.0]).collect();
+        if let Some(first) = joined.iter().min().copied() {
+            teams.iter_mut().filter(|team| joined.contains(team)).for_each(|team| *team = first);
+        }
+    }
+    teams
 }
 
 /// One thread for each two processors, for the hosts need the others; no more than there are links.

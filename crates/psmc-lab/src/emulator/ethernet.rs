@@ -1,5 +1,7 @@
 //! What a link does to the bytes of a frame: it marks congestion, or flips a bit.
 
+use std::net::IpAddr;
+
 use psmc_net::packet::{ETHERNET_HEADER, VLAN_TAG};
 
 /// The two bits of ECN (RFC 3168, section 5): 0 is not capable, 3 is congestion experienced.
@@ -20,6 +22,20 @@ pub(super) fn mark_congestion(frame: &mut [u8]) {
         Some(IpHeader::V4 { start }) => mark_v4(&mut frame[start..]),
         Some(IpHeader::V6 { start }) => frame[start + 1] |= ECN << 4,
         None => {}
+    }
+}
+
+/// Where a packet is for; `None` if the frame is not IP.
+pub(super) fn destination(frame: &[u8]) -> Option<IpAddr> {
+    match IpHeader::of(frame)? {
+        IpHeader::V4 { start } => {
+            let octets: [u8; 4] = frame[start + 16..start + 20].try_into().ok()?;
+            Some(octets.into())
+        }
+        IpHeader::V6 { start } => {
+            let octets: [u8; 16] = frame[start + 24..start + 40].try_into().ok()?;
+            Some(octets.into())
+        }
     }
 }
 
@@ -111,6 +127,14 @@ mod tests {
         let sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
         let folded = (sum & 0xffff) + (sum >> 16);
         !u16::try_from((folded & 0xffff) + (folded >> 16)).unwrap()
+    }
+
+    #[test]
+    fn destinations_are_those_of_ip() {
+        assert_eq!(destination(&frame(IPV4, &v4(0))), Some([10, 0, 0, 2].into()));
+        assert_eq!(destination(&frame(IPV6, &v6(0))), Some([0; 16].into()));
+        assert_eq!(destination(&frame(0x0806, &v4(0))), None);
+        assert_eq!(destination(&frame(IPV4, &v4(0)[..19])), None);
     }
 
     #[test]

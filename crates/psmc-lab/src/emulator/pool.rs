@@ -44,6 +44,15 @@ impl Pool {
         stored.map(|length| Stored { slot, length })
     }
 
+    /// Keeps another copy of a frame that is kept; `None` if there is no room.
+    pub(super) fn copy(&mut self, stored: Stored) -> Option<Stored> {
+        let slot = self.take()?;
+        let from = self.start(stored.slot);
+        let to = self.start(slot);
+        self.memory.copy_within(from..from + stored.length as usize, to);
+        Some(Stored { slot, ..stored })
+    }
+
     pub(super) fn give_back(&mut self, stored: Stored) {
         self.free.push(stored.slot);
     }
@@ -103,5 +112,8 @@ mod tests {
         for (value, frame) in (1..).zip(&stored) {
             assert_eq!(pool.frame(*frame), [value; 100]);
         }
+        let copy = pool.copy(stored[1]).unwrap();
+        pool.frame_mut(stored[1]).fill(9);
+        assert_eq!(pool.frame(copy), [2; 100]);
     }
 }

@@ -48,6 +48,8 @@ pub(super) struct Wire {
     /// What is being sent; empty between two turns.
     outbox: Vec<Arrival<Stored>>,
     board: Arc<Board>,
+    /// For each direction whether what arrives goes into a router.
+    is_joined: [bool; 2],
     /// When to ask the kernel what it has lost, if anything came since it was asked last.
     audit: Option<Instant>,
 }
@@ -75,6 +77,7 @@ impl Wire {
             pool: Pool::new(max_frame),
             outbox: Vec::with_capacity(SEND_BATCH),
             board,
+            is_joined: [false; 2],
             audit: None,
         }
     }
@@ -85,6 +88,9 @@ impl Wire {
         let mut moved = false;
         for direction in 0..2 {
             moved |= self.take_in(direction, clock);
+            if self.is_joined[direction] {
+                continue;
+            }
             moved |= (0..SEND_BATCHES).take_while(|_| self.let_out(direction, clock)).count() > 0;
         }
         if moved {
@@ -102,6 +108,69 @@ impl Wire {
         let links = self.directions.iter().filter_map(|direction| direction.link.poll_timeout());
         let logs = self.ends.iter().filter_map(|end| end.log.as_ref()?.deadline());
         links.chain(logs).chain(self.audit).min()
+    }
+
+    /// Has what arrives by a direction go into a router, which asks for it.
+    pub(super) fn join(&mut self, direction: usize) {
+        self.is_joined[direction] = true;
+    }
+
+    /// Until when everything that enters a direction has been read.
+    pub(super) fn horizon(&self, direction: usize) -> Instant {
+        self.directions[direction].horizon
+    }
+
+    /// The next frame that has arrived by a joined direction. Whoever has it sends it by [`send_on`](Self::send_on), or gives it
+    /// back.
+    pub(super) fn poll_arrival(&mut self, direction: usize) -> Option<Arrival<Stored>> {
+        let Direction { link, horizon } = &mut self.directions[direction];
+        let arrival = link.poll_packet(*horizon);
+        if let Some(arrival) = &arrival {
+            touch(self.pool.frame_mut(arrival.packet), arrival);
+        }
+        self.clear_dropped(direction);
+        arrival
+    }
+
+    /// The bytes of a frame.
+    pub(super) fn frame(&self, stored: Stored) -> &[u8] {
+        self.pool.frame(stored)
+    }
+
+    /// A copy of a frame, if there is room.
+    pub(super) fn copy(&mut self, stored: Stored) -> Option<Stored> {
+        self.pool.copy(stored)
+    }
+
+    /// Has the memory of a frame back.
+    pub(super) fn give_back(&mut self, stored: Stored) {
+        self.pool.give_back(stored);
+    }
+
+    /// Sends a frame to the host at the end of a direction when [`flush`](Self::flush) is called, or before. It should leave at
+    /// `at`.
+    pub(super) fn send_on(
+        &mut self,
+        direction: usize,
+        packet: Stored,
+        marked: bool,
+        at: Instant,
+        clock: Clock,
+    ) {
+        let arrival = Arrival { packet, at, copies: 1, congestion_experienced: marked, corrupt_bit: None };
+        touch(self.pool.frame_mut(packet), &arrival);
+        self.outbox.push(arrival);
+        if self.outbox.len() == SEND_BATCH {
+            self.flush(direction, clock);
+        }
+    }
+
+    /// Sends what is left of those.
+    pub(super) fn flush(&mut self, direction: usize, clock: Clock) {
+        if !self.outbox.is_empty() {
+            self.send_outbox(direction);
+            self.settle_outbox(direction, clock);
+        }
     }
 
     /// Makes a direction be like `config` for what has entered after `at`, which is in the past.
@@ -241,7 +310,7 @@ fn touch(frame: &mut [u8], arrival: &Arrival<Stored>) {
     }
 }
 
-fn info_of(frame: &[u8]) -> PacketInfo {
+pub(super) fn info_of(frame: &[u8]) -> PacketInfo {
     let len = frame.len().saturating_sub(ETHERNET_HEADER);
     PacketInfo { ecn_capable: can_be_marked(frame), ..PacketInfo::new(len) }
 }

@@ -12,6 +12,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use psmc_net::priority::prefer_this_thread;
 use psmc_sim::link::LinkConfig;
 
+use super::device::Device;
 use super::health::Fatigue;
 use super::wire::Wire;
 
@@ -42,12 +43,13 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn start(wires: Vec<Wire>) -> io::Result<Self> {
+    pub(super) fn start((wires, devices): (Vec<Wire>, Vec<Device>)) -> io::Result<Self> {
         let bell = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
         let (orders, commands) = channel();
         let descriptors = descriptors(&wires, &bell)?;
         let (thread, its_bell) = (thread::Builder::new().name("lab-emulator".to_owned()), Arc::clone(&bell));
-        let thread = thread.spawn(move || Service::new(wires, commands, its_bell).run(&descriptors))?;
+        let thread =
+            thread.spawn(move || Service::new(wires, devices, commands, its_bell).run(&descriptors))?;
         Ok(Self { orders, bell, thread: Some(thread) })
     }
 
@@ -70,6 +72,7 @@ impl Drop for Worker {
 /// What the thread has.
 struct Service {
     wires: Vec<Wire>,
+    devices: Vec<Device>,
     commands: Receiver<Command>,
     bell: Arc<EventFd>,
     fatigue: Fatigue,
@@ -77,8 +80,8 @@ struct Service {
 
 impl Service {
     /// To be called on the thread that will serve.
-    fn new(wires: Vec<Wire>, commands: Receiver<Command>, bell: Arc<EventFd>) -> Self {
-        Self { wires, commands, bell, fatigue: Fatigue::new() }
+    fn new(wires: Vec<Wire>, devices: Vec<Device>, commands: Receiver<Command>, bell: Arc<EventFd>) -> Self {
+        Self { wires, devices, commands, bell, fatigue: Fatigue::new() }
     }
 
     /// Serves until it is told to stop. `descriptors` are those to wait for.
@@ -89,8 +92,10 @@ impl Service {
             descriptors.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
         while self.obey() {
             let moved = self.wires.iter_mut().fold(false, |moved, wire| wire.turn() | moved);
+            let passed =
+                self.devices.iter_mut().fold(false, |passed, device| device.turn(&mut self.wires) | passed);
             self.fatigue.rest_if_due();
-            if !moved {
+            if !moved && !passed {
                 self.wait(&mut descriptors);
             }
         }
@@ -124,7 +129,8 @@ impl Service {
 
     /// `None` if there is nothing to wake up for.
     fn time_to_sleep(&self) -> Option<Duration> {
-        let due = self.wires.iter().filter_map(Wire::next_timeout).min()?;
+        let wires = self.wires.iter().filter_map(Wire::next_timeout);
+        let due = wires.chain(self.devices.iter().filter_map(Device::next_timeout)).min()?;
         let left = due.saturating_duration_since(Instant::now());
         Some(left.saturating_sub(self.fatigue.time_ahead(left)))
     }

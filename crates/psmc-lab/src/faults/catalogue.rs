@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::network::{DAEMONS, Daemon};
+use super::network::{Bed, Daemon};
+use super::services::{ADDRESS, PORTS, SERVICES};
+use super::tunnel::TUNNEL;
 
 /// Something that goes wrong, for [`HOLD`] if it has an end.
 #[derive(Clone, Debug)]
@@ -11,9 +13,13 @@ pub(super) struct Fault {
     pub(super) name: String,
     /// In words.
     pub(super) what: String,
+    /// Where it is made.
+    pub(super) bed: &'static Bed,
+    /// The daemon that it is about, if that is one that is asked whether it serves.
+    pub(super) about: Option<&'static str>,
     /// What is done, and how long after the fault begins.
     pub(super) deeds: Vec<(Duration, Deed)>,
-    /// Whether another path is left, so that traffic hardly stops.
+    /// Whether another path is left, so that traffic hardly stops; or, of a daemon that is asked, whether it goes on serving.
     pub(super) spares_a_path: bool,
     /// Whether a daemon ends of it.
     pub(super) ends: Option<&'static str>,
@@ -39,8 +45,9 @@ const TOGGLES: u32 = 20;
 /// All of them, in the order of the table.
 pub(super) fn all() -> Vec<Fault> {
     let links = ["dsl", "near"].into_iter().flat_map(of_link);
-    let daemons = DAEMONS.iter().flat_map(of_daemon);
-    links.chain(daemons).chain(floods()).collect()
+    let daemons = TUNNEL.daemons.iter().flat_map(|daemon| of_daemon(&TUNNEL, daemon));
+    let services = SERVICES.daemons.iter().flat_map(|daemon| of_daemon(&SERVICES, daemon));
+    links.chain(daemons).chain(floods()).chain(services).chain(strangers()).collect()
 }
 
 /// The faults of a link: `dsl` is the fastest, `near` leads to the relay.
@@ -49,6 +56,8 @@ fn of_link(link: &'static str) -> Vec<Fault> {
     let until_restored = |name: &str, what: &str, text: &str| Fault {
         name: format!("{name}-{link}"),
         what: format!("{link}: {what}"),
+        bed: &TUNNEL,
+        about: None,
         deeds: vec![(Duration::ZERO, event(text)), (HOLD, event("restore = LINK"))],
         spares_a_path: true,
         ends: None,
@@ -80,14 +89,16 @@ fn of_link(link: &'static str) -> Vec<Fault> {
 }
 
 /// The faults of a daemon. A relay can be spared: its is one of three paths.
-fn of_daemon(daemon: &Daemon) -> Vec<Fault> {
+fn of_daemon(bed: &'static Bed, daemon: &Daemon) -> Vec<Fault> {
     let Daemon { name, host, .. } = *daemon;
     let shell = |script: &str| Deed::Shell(host, format!("cd {{dir}}; p=$(cat {name}.pid); {script}"));
     let once = |fault: &str, what: &str, script: &str| Fault {
         name: format!("{fault}-{name}"),
         what: format!("{name}: {what}"),
+        bed,
+        about: bed.probes.iter().find(|probe| probe.daemon == name).map(|probe| probe.daemon),
         deeds: vec![(Duration::ZERO, shell(script))],
-        spares_a_path: name == "relay",
+        spares_a_path: name == "relay" || (!bed.probes.is_empty() && !STOPS.contains(&fault)),
         ends: None,
         needs_faketime: false,
     };
@@ -95,7 +106,7 @@ fn of_daemon(daemon: &Daemon) -> Vec<Fault> {
         deeds: vec![(Duration::ZERO, shell(begin)), (HOLD, shell(end))],
         ..once(fault, what, "")
     };
-    let is_psmcd = name != "relay";
+    let keeps_something = ["van", "hq", "dns", "coordinator"].contains(&name);
     let mut faults = vec![
         Fault { ends: Some(name), ..once("kill", "`kill -9`", "kill -KILL $p") },
         Fault { ends: Some(name), ..once("restart", "stopped and started", "kill -TERM $p") },
@@ -119,7 +130,7 @@ fn of_daemon(daemon: &Daemon) -> Vec<Fault> {
             ..once("clock", "an hour back, then a day ahead", "")
         },
     ];
-    if is_psmcd {
+    if keeps_something {
         faults.push(held(
             "disk",
             "its disk full",
@@ -129,6 +140,9 @@ fn of_daemon(daemon: &Daemon) -> Vec<Fault> {
     }
     faults
 }
+
+/// The faults that stop a daemon, and not only hinder it.
+const STOPS: [&str; 3] = ["kill", "restart", "pause"];
 
 /// Sets the clock of a daemon, by the library of `faketime`.
 fn step(name: &str, offset: &str) -> String {
@@ -140,6 +154,8 @@ fn floods() -> Vec<Fault> {
     let flood = |name: &str, what: &str, from: &'static str, script: String| Fault {
         name: name.to_owned(),
         what: what.to_owned(),
+        bed: &TUNNEL,
+        about: None,
         deeds: vec![(Duration::ZERO, Deed::Shell(from, script))],
         spares_a_path: true,
         ends: None,
@@ -149,11 +165,6 @@ fn floods() -> Vec<Fault> {
     let datagrams = |address: &str| {
         format!("timeout {seconds} dd if=/dev/urandom bs=1200 status=none > /dev/udp/{address}/5115 || true")
     };
-    let connections = |address: &str| {
-        format!(
-            "timeout {seconds} bash -c 'while :; do head -c 200 /dev/urandom > /dev/tcp/{address}/5115; done' || true"
-        )
-    };
     vec![
         flood("forged-hq", "hq: forged datagrams, as fast as they come", "mid", datagrams("10.4.0.2")),
         flood("forged-relay", "relay: forged datagrams, as fast as they come", "hq", datagrams("10.4.0.1")),
@@ -161,13 +172,35 @@ fn floods() -> Vec<Fault> {
             "strangers-hq",
             "hq: connections of a stranger that send noise",
             "mid",
-            connections("10.4.0.2"),
+            connections("10.4.0.2", 5115),
         ),
         flood(
             "strangers-relay",
             "relay: connections of a stranger that send noise",
             "hq",
-            connections("10.4.0.1"),
+            connections("10.4.0.1", 5115),
         ),
     ]
+}
+
+/// Connections that are opened one after the other, with noise in them.
+fn connections(address: &str, port: u16) -> String {
+    let seconds = HOLD.as_secs();
+    format!(
+        "timeout {seconds} bash -c 'while :; do head -c 200 /dev/urandom > /dev/tcp/{address}/{port}; done' || true"
+    )
+}
+
+/// What strangers send to daemons that serve them.
+fn strangers() -> impl Iterator<Item = Fault> {
+    PORTS.into_iter().map(|(daemon, port)| Fault {
+        name: format!("strangers-{daemon}"),
+        what: format!("{daemon}: connections of a stranger that send noise"),
+        bed: &SERVICES,
+        about: Some(daemon),
+        deeds: vec![(Duration::ZERO, Deed::Shell("client", connections(ADDRESS, port)))],
+        spares_a_path: true,
+        ends: None,
+        needs_faketime: false,
+    })
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::catalogue::Fault;
-use super::network::{self, DAEMONS, HOSTS};
+use super::network::{self, Bed};
+use super::tunnel::DATAGRAMS;
 use super::watch::Sight;
 use super::{Seen, stalled};
 use crate::report::grid::{Cell, Grid};
@@ -18,9 +19,10 @@ pub struct Row {
     pub name: String,
     /// In words.
     pub fault: String,
-    /// The longest time without a datagram from the van to the headquarters, which sends one every 5 ms.
+    /// The longest time without a datagram from the van to the headquarters, which sends one every 5 ms; or, if the fault is about a
+    /// daemon that is asked whether it serves, without an answer of that.
     pub silence_up_ms: f64,
-    /// The same in the other direction.
+    /// The same in the other direction; or of the other daemons, the worst of them.
     pub silence_down_ms: f64,
     /// Datagrams of both that were lost, of about 200 a second each.
     pub lost: u64,
@@ -34,6 +36,8 @@ pub struct Row {
     pub rss_kb: i64,
     /// What is wrong; nothing if all is well.
     pub complaints: Vec<String>,
+    /// Whether it is about a daemon that is asked whether it serves.
+    pub is_service: bool,
     /// Whether it was made at all.
     pub was_run: bool,
 }
@@ -44,6 +48,9 @@ const LONGEST_SILENCE: Duration = Duration::from_millis(150);
 /// Descriptors that may be open for a moment: connections that come anew.
 const SPARE_FDS: i64 = 2;
 
+/// What is open throughout such a time in the end has leaked.
+const LATELY: Duration = Duration::from_secs(2);
+
 /// Before the end of a fault's time nothing is lost any more.
 const QUIET: Duration = Duration::from_secs(1);
 
@@ -52,21 +59,61 @@ impl Row {
     pub(super) fn of(fault: &Fault, seen: &Seen) -> Self {
         let [begin, end] = [network::start(0), network::start(1)];
         let mut row = Self::during(fault, seen, [begin, end]);
-        for (daemon, plan) in DAEMONS.iter().enumerate() {
+        for (daemon, plan) in fault.bed.daemons.iter().enumerate() {
             let of_daemon = || seen.sights.iter().filter(|sight| sight.daemon == daemon);
             let before = of_daemon().rfind(|sight| sight.at < begin);
-            let (Some(before), Some(after)) = (before, of_daemon().next_back()) else {
+            let (Some(before), Some(last)) = (before, of_daemon().next_back()) else {
                 row.complaints.push(format!("{} does not run", plan.name));
                 continue;
             };
-            row.note_leaks(*before, *after, plan.name);
+            let lately = of_daemon().filter(|sight| sight.pid == last.pid && sight.at + LATELY >= last.at);
+            let fds = lately.map(|sight| sight.fds).min().unwrap_or(last.fds);
+            row.note_leaks(*before, Sight { fds, ..*last }, plan.name);
         }
-        row.complaints.extend(changed_rules(&seen.results));
+        row.complaints.extend(changed_rules(fault.bed, &seen.results));
+        row
+    }
+
+    /// What came of a fault between two times.
+    pub(super) fn during(fault: &Fault, seen: &Seen, range: [Duration; 2]) -> Self {
+        match fault.about {
+            Some(daemon) => Self::of_service(fault, daemon, seen, range),
+            None => Self::of_traffic(fault, seen, range),
+        }
+    }
+
+    /// What a daemon that is asked, and the others, have suffered of a fault.
+    fn of_service(fault: &Fault, daemon: &str, seen: &Seen, [begin, end]: [Duration; 2]) -> Self {
+        let answers = |name: &str| answers(&seen.results, name);
+        let others = fault.bed.probes.iter().filter(|probe| probe.daemon != daemon);
+        let of_others = others.map(|probe| longest_gap(&answers(probe.daemon), [begin, end]));
+        let own = answers(daemon);
+        let last_deed = fault.deeds.iter().map(|(after, _)| begin + *after).max().unwrap_or(begin);
+        let serves_in_the_end = own.last().is_some_and(|last| *last + QUIET >= end);
+        let back = own.iter().find(|at| **at >= last_deed).filter(|_| serves_in_the_end);
+        let mut row = Self {
+            silence_up_ms: longest_gap(&own, [begin, end]).as_secs_f64() * 1e3,
+            silence_down_ms: of_others.max().unwrap_or_default().as_secs_f64() * 1e3,
+            whole_after_s: back.map(|at| at.saturating_sub(last_deed).as_secs_f64()),
+            restarts: restarts(&seen.sights, begin, end),
+            was_run: true,
+            ..Self::not_run(fault)
+        };
+        if back.is_none() {
+            row.complaints.push("stuck: it does not answer".to_owned());
+        }
+        let allowed = (LONGEST_SILENCE + stalled(&seen.results)).as_secs_f64() * 1e3;
+        if fault.spares_a_path && row.silence_up_ms > allowed {
+            row.complaints.push(format!("{:.0} ms of silence", row.silence_up_ms));
+        }
+        if row.silence_down_ms > allowed {
+            row.complaints.push(format!("{:.0} ms of silence of another daemon", row.silence_down_ms));
+        }
         row
     }
 
     /// What the traffic has suffered of a fault between two times.
-    pub(super) fn during(fault: &Fault, seen: &Seen, [begin, end]: [Duration; 2]) -> Self {
+    fn of_traffic(fault: &Fault, seen: &Seen, [begin, end]: [Duration; 2]) -> Self {
         let last_deed = fault.deeds.iter().map(|(after, _)| begin + *after).max().unwrap_or(begin);
         let streams = || seen.results.traffic.iter().filter(|stream| ["up", "down"].contains(&&*stream.name));
         let silence = |name: &str| {
@@ -78,7 +125,7 @@ impl Row {
         };
         let losses = || streams().flat_map(|stream| within(&stream.loss_series_percent, begin, end));
         let last_loss = losses().filter(|loss| loss.value > 0.0).map(|loss| loss.at_s).fold(0.0, f64::max);
-        let of_interval = network::DATAGRAMS as f64 * seen.interval.as_secs_f64() / 100.0;
+        let of_interval = DATAGRAMS as f64 * seen.interval.as_secs_f64() / 100.0;
         let lost = losses().map(|loss| loss.value * of_interval).sum::<f64>().round();
         let is_whole =
             last_loss + QUIET.as_secs_f64() <= end.as_secs_f64() && streams().all(has_arrived_at(end));
@@ -94,6 +141,7 @@ impl Row {
             fds: 0,
             rss_kb: 0,
             complaints: Vec::new(),
+            is_service: false,
             was_run: true,
         };
         if !is_whole {
@@ -120,6 +168,7 @@ impl Row {
             fds: 0,
             rss_kb: 0,
             complaints: Vec::new(),
+            is_service: fault.about.is_some(),
             was_run: false,
         }
     }
@@ -153,42 +202,36 @@ impl Row {
     }
 }
 
-/// The rows as a table.
+/// The rows as two tables: of tunnels, and of other daemons. Empty ones are left out.
 #[must_use]
-pub fn table(rows: &[Row]) -> Grid {
-    let header = [
-        "name",
-        "fault",
-        "silence there (ms)",
-        "back (ms)",
-        "lost",
-        "whole after (s)",
-        "restarts",
-        "fds",
-        "memory (kB)",
-        "what is wrong",
-    ];
-    Grid::new(&header).with_rows(rows.iter().map(cells))
+pub fn tables(rows: &[Row]) -> Vec<Grid> {
+    let of_tunnels = ["silence there (ms)", "back (ms)", "lost", "whole after (s)"];
+    let of_others = ["silent (ms)", "others (ms)", "back after (s)"];
+    let table = |is_service: bool, middle: &[&'static str]| {
+        let header = [&["name", "fault"][..], middle, &["restarts", "fds", "memory (kB)", "what is wrong"]];
+        let rows: Vec<_> = rows.iter().filter(|row| row.is_service == is_service).map(cells).collect();
+        (!rows.is_empty()).then(|| Grid::new(&header.concat()).with_rows(rows))
+    };
+    [table(false, &of_tunnels), table(true, &of_others)].into_iter().flatten().collect()
 }
 
 fn cells(row: &Row) -> Vec<Cell> {
     let names = [Cell::text(format!("`{}`", row.name)), Cell::text(row.fault.clone())];
     if !row.was_run {
-        return [&names[..], &[const { Cell::Absent }; 7], &[Cell::text("not run: needs Debian's faketime")]]
-            .concat();
+        let numbers = vec![Cell::Absent; if row.is_service { 6 } else { 7 }];
+        return [&names[..], &numbers, &[Cell::text("not run: needs Debian's faketime")]].concat();
     }
     let wrong = if row.is_good() { Cell::Absent } else { Cell::text(row.complaints.join("; ")) };
+    let silences = [Cell::fixed(row.silence_up_ms, 0), Cell::fixed(row.silence_down_ms, 0)];
+    let lost = (!row.is_service).then(|| Cell::Number(row.lost.to_string()));
     let numbers = [
-        Cell::fixed(row.silence_up_ms, 0),
-        Cell::fixed(row.silence_down_ms, 0),
-        Cell::Number(row.lost.to_string()),
         row.whole_after_s.map_or(Cell::Absent, |seconds| Cell::fixed(seconds, 1)),
         Cell::Number(row.restarts.to_string()),
         Cell::Number(row.fds.to_string()),
         Cell::Number(row.rss_kb.to_string()),
         wrong,
     ];
-    [&names[..], &numbers].concat()
+    [&names[..], &silences, lost.as_slice(), &numbers].concat()
 }
 
 /// The samples of intervals that end in a time.
@@ -204,6 +247,26 @@ fn has_arrived_at(end: Duration) -> impl Fn(&TrafficResult) -> bool {
     }
 }
 
+/// When a daemon has answered who asks it all the time.
+fn answers(results: &Results, daemon: &str) -> Vec<Duration> {
+    let name = network::probe_name(daemon);
+    let asked = results.programs.iter().find(|program| program.name == name);
+    let lines = asked.and_then(|program| program.output.as_deref()).unwrap_or_default().lines();
+    lines
+        .filter_map(|line| Some(network::TRAFFIC + Duration::from_micros(line.trim().parse().ok()?)))
+        .collect()
+}
+
+/// The longest time in a range without an answer.
+fn longest_gap(answers: &[Duration], [begin, end]: [Duration; 2]) -> Duration {
+    let before = answers.iter().rfind(|at| **at < begin).copied().unwrap_or(begin);
+    let within = answers.iter().copied().filter(|at| (begin..end).contains(at));
+    let times: Vec<_> = std::iter::once(before).chain(within).collect();
+    let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
+    let last = times.last().filter(|last| **last + QUIET < end).map(|last| end - *last);
+    gaps.chain(last).max().unwrap_or_default()
+}
+
 /// How often a daemon became another process.
 fn restarts(sights: &[Sight], begin: Duration, end: Duration) -> u64 {
     let of_daemon = |daemon: usize| {
@@ -211,11 +274,12 @@ fn restarts(sights: &[Sight], begin: Duration, end: Duration) -> u64 {
         let pids: Vec<_> = sights.map(|sight| (sight.at, sight.pid)).collect();
         pids.windows(2).filter(|pair| pair[0].1 != pair[1].1 && pair[1].0 > begin).count()
     };
-    (0..DAEMONS.len()).map(|daemon| of_daemon(daemon) as u64).sum()
+    let daemons = sights.iter().map(|sight| sight.daemon + 1).max().unwrap_or_default();
+    (0..daemons).map(|daemon| of_daemon(daemon) as u64).sum()
 }
 
 /// Rules and routes that are there in the end and were not before, or the other way round.
-pub(super) fn changed_rules(results: &Results) -> Vec<String> {
+pub(super) fn changed_rules(bed: &Bed, results: &Results) -> Vec<String> {
     let output = |host: &str, when: &str| {
         let name = network::rules_name(host, when);
         results
@@ -235,5 +299,5 @@ pub(super) fn changed_rules(results: &Results) -> Vec<String> {
         let differences: Vec<_> = gone.chain(new).collect();
         (!differences.is_empty()).then(|| format!("{host} is left {}", differences.join(", ")))
     };
-    HOSTS.iter().filter_map(changed).collect()
+    bed.hosts.iter().filter_map(changed).collect()
 }

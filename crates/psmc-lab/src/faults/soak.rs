@@ -9,8 +9,9 @@ use rand_pcg::rand_core::{Rng, SeedableRng};
 use serde::Serialize;
 
 use super::catalogue::Fault;
-use super::network::{self, DAEMONS, LEAD, SLOT};
+use super::network::{self, LEAD, SLOT};
 use super::row::{Row, changed_rules};
+use super::tunnel::TUNNEL;
 use super::watch::Sight;
 use super::{FaultOptions, FaultsError, Seen, enter, faketime, run_in_turn};
 use crate::report::grid::{Cell, Grid};
@@ -52,14 +53,18 @@ pub fn make_soak(minutes: u32, seed: u64, options: &FaultOptions) -> Result<Soak
     let all: Vec<Fault> = super::chosen(&options.only)?
         .into_iter()
         .filter(|fault| !fault.needs_faketime || library.is_some())
+        .filter(|fault| std::ptr::eq(fault.bed, &TUNNEL))
         .collect();
+    if all.is_empty() {
+        return Err(FaultsError::NotInASoak);
+    }
     enter()?;
     let count = (Duration::from_secs(60 * u64::from(minutes)).saturating_sub(LEAD)).div_duration_f64(SLOT);
     #[expect(clippy::cast_possible_truncation, reason = "a small number")]
     let faults = draw(&all, (count as usize).max(1), seed);
     let needs_library = faults.iter().any(|fault| fault.needs_faketime);
     let seen = run_in_turn(
-        "soak",
+        ("soak", &TUNNEL),
         &faults,
         seed,
         library.as_deref().filter(|_| needs_library).map(Path::new),
@@ -93,17 +98,21 @@ impl Soak {
         let rows: Vec<_> = faults.iter().enumerate().map(row).collect();
         let end = network::duration(faults.len());
         let daemons: Vec<_> =
-            (0..DAEMONS.len()).filter_map(|daemon| Held::of(&seen.sights, daemon, end)).collect();
-        let repeated: Vec<_> =
-            DAEMONS.iter().zip(&seen.logs).flat_map(|(daemon, log)| repeated(daemon.name, log)).collect();
+            (0..TUNNEL.daemons.len()).filter_map(|daemon| Held::of(&seen.sights, daemon, end)).collect();
+        let repeated: Vec<_> = TUNNEL
+            .daemons
+            .iter()
+            .zip(&seen.logs)
+            .flat_map(|(daemon, log)| repeated(daemon.name, log))
+            .collect();
         let of_rows = rows.iter().filter(|row| !row.is_good());
         let of_rows = of_rows.map(|row| format!("{}: {}", row.name, row.complaints.join("; ")));
         let mut complaints: Vec<_> = of_rows.chain(daemons.iter().flat_map(Held::complaints)).collect();
         complaints.extend(
             repeated.iter().map(|(line, seconds)| format!("in {seconds} seconds twice or more: {line}")),
         );
-        complaints.extend(changed_rules(&seen.results));
-        if daemons.len() < DAEMONS.len() {
+        complaints.extend(changed_rules(&TUNNEL, &seen.results));
+        if daemons.len() < TUNNEL.daemons.len() {
             complaints.push("not all daemons were seen early and late".to_owned());
         }
         Self { minutes, seed, rows, daemons, repeated, complaints }
@@ -164,7 +173,7 @@ impl Held {
             let median = |when| median(between(when).map(|sight| value(sight)).collect());
             Some([median(EARLY)?, median(LATE)?])
         };
-        let daemon = DAEMONS[daemon].name.to_owned();
+        let daemon = TUNNEL.daemons[daemon].name.to_owned();
         Some(Self { daemon, rss_kb: medians(|sight| sight.rss_kb)?, fds: medians(|sight| sight.fds)? })
     }
 

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use super::network::DAEMONS;
+use super::network::Daemon;
 
 /// A daemon at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sight {
     /// Since the daemons were started.
     pub(super) at: Duration,
-    /// Which of [`DAEMONS`].
+    /// Which of its bed.
     pub(super) daemon: usize,
     pub(super) pid: u32,
     /// How many descriptors it has open.
@@ -31,10 +31,10 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Looks at the daemons that write their numbers to this directory.
-    pub(super) fn start(directory: &Path) -> Self {
+    /// Looks at these daemons, which write their numbers to a directory.
+    pub(super) fn start(daemons: &[Daemon], directory: &Path) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let files: Vec<PathBuf> = DAEMONS.iter().map(|daemon| daemon.pid_file(directory)).collect();
+        let files: Vec<PathBuf> = daemons.iter().map(|daemon| daemon.pid_file(directory)).collect();
         let of_thread = Arc::clone(&stop);
         Self { stop, thread: thread::spawn(move || watch(&files, &of_thread)) }
     }

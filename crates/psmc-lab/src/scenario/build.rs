@@ -9,6 +9,7 @@ mod events;
 mod names;
 mod network;
 mod reach;
+mod routers;
 mod routes;
 mod traffic;
 mod tunnels;
@@ -44,6 +45,7 @@ pub(super) fn scenario(draft: &Draft, source: &Source, out: &mut Vec<Complaint>)
         .zip(sites)
         .filter(|_| directory.is_sound)
         .and_then(|(network, sites)| world(draft, &directory, network, sites, out));
+    let routers = routers::of(draft, &directory, world.as_ref().map(|(network, _)| network), out);
     let map = world.as_ref().map(|(network, tunnels)| Map { network, tunnels });
 
     let programs: Vec<_> =
@@ -59,6 +61,7 @@ pub(super) fn scenario(draft: &Draft, source: &Source, out: &mut Vec<Complaint>)
         sample_interval: draft.header.sample,
         hosts: network.hosts,
         links: network.links,
+        routers: routers?,
         tunnels,
         programs: programs.into_iter().collect::<Option<_>>()?,
         traffic: streams?,
@@ -247,6 +250,7 @@ fn check_limits(draft: &Draft, out: &mut Vec<Complaint>) -> Option<()> {
     let before = out.len();
     at_most(MAX_LINKS, "links", &draft.links, |link| link.place.clone(), out);
     at_most(MAX_LINKS, "hosts", &draft.hosts, |host| host.place.clone(), out);
+    at_most(MAX_LINKS, "routers", &draft.routers, |router| router.place.clone(), out);
     at_most(MAX_TUNNELS, "tunnels", &draft.tunnels, |tunnel| tunnel.place.clone(), out);
     at_most(MAX_PROGRAMS, "programs", &draft.programs, |program| program.place.clone(), out);
     at_most(MAX_STREAMS, "streams of traffic", &draft.traffic, |stream| stream.place.clone(), out);

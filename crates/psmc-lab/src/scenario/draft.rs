@@ -20,18 +20,20 @@ use super::value::{SEED, TIME, TITLE};
 
 pub(super) use check::{CheckDraft, SubjectDraft};
 pub(super) use event::{ActionDraft, EventDraft, FloodDraft};
-pub(super) use network::{HostDraft, LinkDraft, NatDraft, ProgramDraft};
+pub(super) use network::{HostDraft, LinkDraft, NatDraft, ProgramDraft, RouterDraft};
 pub(super) use settings::{DisciplineDraft, LinkSettings, RedDraft};
 pub(super) use traffic::{Destination, TrafficDraft};
 pub(super) use tunnel::{PathDraft, SettingDraft, TunnelDraft};
 
-const SECTIONS: &[&str] = &["scenario", "host", "link", "tunnel", "program", "traffic", "event", "check"];
+const SECTIONS: &[&str] =
+    &["scenario", "host", "link", "router", "tunnel", "program", "traffic", "event", "check"];
 
 /// A whole file.
 pub(super) struct Draft {
     pub(super) header: Header,
     pub(super) hosts: Vec<HostDraft>,
     pub(super) links: Vec<LinkDraft>,
+    pub(super) routers: Vec<RouterDraft>,
     pub(super) tunnels: Vec<TunnelDraft>,
     pub(super) programs: Vec<ProgramDraft>,
     pub(super) traffic: Vec<TrafficDraft>,
@@ -56,6 +58,7 @@ impl Draft {
         if !file.has("link") {
             out.push(no_link());
         }
+        let routers = file.sections("router", "[[router]]", RouterDraft::KEYS, out);
         let hosts = file.sections("host", "[[host]]", HostDraft::KEYS, out);
         let tunnels = file.sections("tunnel", "[[tunnel]]", TunnelDraft::KEYS, out);
         let programs = file.sections("program", "[[program]]", ProgramDraft::KEYS, out);
@@ -68,6 +71,7 @@ impl Draft {
                     Section::open_with_hints("[[link]]", place, table, LinkDraft::KEYS, network::hint, out);
                 LinkDraft::read(&section, source, out)
             }),
+            routers: routers.iter().map(|section| RouterDraft::read(section, source, out)).collect(),
             tunnels: tunnels.iter().map(|section| TunnelDraft::read(section, out)).collect(),
             programs: programs.iter().map(|section| ProgramDraft::read(section, out)).collect(),
             traffic: each(&file, "traffic", "[[traffic]]", out, |place, table, out| {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use psmc_sim::link::LinkConfig;
+use psmc_sim::router::RouterConfig;
 use psmc_toml::choice;
 
 /// The index of a host in [`Scenario::hosts`].
@@ -47,6 +48,8 @@ pub struct Scenario {
     pub hosts: Vec<Host>,
     /// The links between them.
     pub links: Vec<Link>,
+    /// Hosts that pass on packets as measured devices do.
+    pub routers: Vec<Router>,
     /// PSMC tunnels.
     pub tunnels: Vec<Tunnel>,
     /// Programs of any kind; those of tunnels are not among them.
@@ -67,7 +70,8 @@ impl Scenario {
         let via: BTreeSet<_> =
             self.hosts.iter().flat_map(|host| &host.routes).map(|route| route.via).collect();
         let lies_between = |end: &&LinkEnd| end.addresses.iter().any(|net| via.contains(&net.addr()));
-        self.links.iter().flat_map(|link| &link.ends).filter(lies_between).map(|end| end.host).collect()
+        let between = self.links.iter().flat_map(|link| &link.ends).filter(lies_between);
+        between.map(|end| end.host).chain(self.routers.iter().map(|router| router.host)).collect()
     }
 }
 
@@ -131,6 +135,19 @@ pub struct LinkEnd {
     pub host: HostId,
     /// The addresses of its interface, with the length of the prefix.
     pub addresses: Vec<IpNet>,
+}
+
+/// A host that passes on packets as a device does of which there is a profile.
+#[derive(Clone, Debug)]
+pub struct Router {
+    /// The host.
+    pub host: HostId,
+    /// What the profile calls the device.
+    pub profile: String,
+    /// What it is like: a port for each of the links.
+    pub config: RouterConfig,
+    /// The links of the host, in the order of the file.
+    pub links: Vec<LinkId>,
 }
 
 /// A PSMC tunnel between two hosts, each of which runs `psmcd` with keys made for the occasion.

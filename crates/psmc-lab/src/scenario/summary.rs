@@ -23,6 +23,10 @@ impl Scenario {
             )?;
             section(f, &self.hosts, |host, f| self.write_host(host, f))?;
             section(f, &self.links, |link, f| self.write_link(link, f))?;
+            section(f, &self.routers, |router, f| {
+                let (host, ports) = (&self.hosts[router.host.0].name, router.links.len());
+                writeln!(f, "router {host}\n  like        {}, {ports} ports", router.profile)
+            })?;
             section(f, &self.tunnels, |tunnel, f| self.write_tunnel(tunnel, f))?;
             section(f, &self.programs, |program, f| self.write_program(program, f))?;
             section(f, &self.traffic, |traffic, f| self.write_traffic(traffic, f))?;

@@ -15,7 +15,8 @@ use psmc_toml::{
     Kind, MAX_INTERFACE_LEN, Name, ValueError, choice, host_address, number_and_unit, parse_net, within,
 };
 
-pub(super) use quantity::{LINK_RATE, QUEUE, SIZE, STREAM_RATE, TIME};
+pub(crate) use quantity::{LINK_RATE, TIME};
+pub(super) use quantity::{QUEUE, SIZE, STREAM_RATE};
 
 /// An address of an interface, with the length of its network's prefix.
 pub(super) const HOST_ADDRESS: Kind<IpNet> = Kind::text("\"10.1.0.1/24\"", |text| {
@@ -120,7 +121,7 @@ pub(super) const REFERENCE: Kind<String> = Kind::text("\"…\"", |text| match te
 });
 
 /// What a scenario is called: a line for people.
-pub(super) const TITLE: Kind<String> = Kind::text("\"two-uplinks\"", |text| {
+pub(crate) const TITLE: Kind<String> = Kind::text("\"two-uplinks\"", |text| {
     let fits = (1..=MAX_TITLE_LEN).contains(&text.chars().count()) && !text.contains(char::is_control);
     fits.then(|| text.to_owned()).ok_or_else(|| {
         let remedy = format!("choose a line of 1 to {MAX_TITLE_LEN} characters");

@@ -55,6 +55,25 @@ fn wrong_scenarios() {
 }
 
 #[test]
+fn profiles_of_devices() {
+    let shipped = directory("../../scenarios/devices");
+    let names = scenarios(&shipped);
+    assert!(names.len() >= 4, "{names:?}");
+    for name in names {
+        let verdict = check(&shipped, &name);
+        assert_eq!((verdict.exit_code, verdict.stderr.as_str()), (Some(0), ""), "{name}");
+        assert!(
+            verdict.stdout.contains("4 ports") || verdict.stdout.contains("measured"),
+            "{}",
+            verdict.stdout
+        );
+    }
+    let verdict = check(&directory("tests/lab/check/wrong/nonsense"), "device.toml");
+    assert_eq!((verdict.exit_code, verdict.stdout.as_str()), (Some(1), ""));
+    assert_snapshot("wrong", "nonsense_device", &verdict.stderr);
+}
+
+#[test]
 fn right_scenarios() {
     for path in ["../../scenarios", "tests/lab/check/good"] {
         let directory = directory(path);

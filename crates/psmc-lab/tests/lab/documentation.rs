@@ -16,7 +16,7 @@ fn every_example_is_right() {
     assert!(examples.len() > 7);
     for example in examples {
         let whole = completed(&example, &first);
-        if let Err(error) = Scenario::parse(&whole, Path::new("SCENARIOS.md")) {
+        if let Err(error) = Scenario::parse(&whole, Path::new("../../docs/SCENARIOS.md")) {
             panic!("{error}\n\nin\n\n{whole}");
         }
     }

@@ -304,3 +304,48 @@ fn a_thousand_sites_are_one_scenario() {
     assert_eq!(results.traffic.len(), 500);
     assert!(results.traffic.iter().all(|traffic| traffic.loss_percent == Some(0.0)));
 }
+
+/// A host between three others, which is like a device whose ports have 10 Mbit/s.
+#[test]
+fn a_router_is_like_its_profile() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = r#"
+version = 1
+name = "box"
+[provenance]
+confidence = "estimated"
+source = "this test"
+[[port]]
+rate = "10mbit"
+[[size]]
+bytes = 1000
+delay = "2ms"
+served = 20
+queued = 50
+"#;
+    std::fs::write(directory.path().join("box.toml"), profile).unwrap();
+    let link = |name: &str| format!("[[link]]\nname = \"{name}\"\nbetween = [\"{name}\", \"box\"]\n");
+    let stream = |from: &str| {
+        format!(
+            "[[traffic]]\nname = \"of-{from}\"\nkind = \"udp\"\nrate = \"8mbit\"\nfrom = \"{from}\"\nto = \"c\"\n"
+        )
+    };
+    let ping = "[[traffic]]\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\n";
+    let router = "[[router]]\nhost = \"box\"\nprofile = \"box.toml\"\n";
+    let text = ["a", "b", "c"].map(link).concat() + &stream("a") + &stream("b") + ping;
+    let through = |router: &str| {
+        let parsed = Scenario::parse(&(text.clone() + router), &directory.path().join("test.toml"));
+        simulate(&parsed.unwrap_or_else(|error| panic!("{}", error.render(false)))).unwrap()
+    };
+    let goodput = |results: &Results| -> f64 {
+        results.traffic.iter().filter(|stream| stream.kind == "udp").map(|stream| stream.goodput_mbps).sum()
+    };
+    let rtt = |results: &Results| results.traffic[2].latency.as_ref().unwrap().p50_ms;
+    let (with, without) = (through(router), through(""));
+    assert!((15.8..16.2).contains(&goodput(&without)), "{}", goodput(&without));
+    // Of what the port transmits, headers and framing are not payload.
+    assert!((9.0..9.9).contains(&goodput(&with)), "{}", goodput(&with));
+    assert!(rtt(&without) < 0.1, "{}", rtt(&without));
+    // Each way it is served for 2 ms, and transmitted.
+    assert!((4.0..5.0).contains(&rtt(&with)), "{}", rtt(&with));
+}

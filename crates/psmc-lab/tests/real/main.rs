@@ -6,5 +6,6 @@
 )]
 
 mod agreement;
+mod device;
 mod emulator;
 mod run;

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use psmc_sim::link::PacketInfo;
-use psmc_sim::profiler::{Outcome, Plan, Profile, Profiler, ProfilerError, Stream, Trial};
+use psmc_sim::profiler::{Outcome, Passage, Plan, Profile, Profiler, ProfilerError, Stream, Trial};
 use psmc_sim::router::{Amount, PortConfig, Router, RouterConfig, Table, Tables};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -38,8 +38,7 @@ fn run(trial: &Trial, config: &RouterConfig) -> Outcome {
         entries.extend((0..stream.packets).map(|number| (at(number), index, number as usize)));
     }
     entries.sort();
-    let count = |stream: &Stream| vec![None; stream.packets as usize];
-    let mut streams: Vec<Vec<Option<Duration>>> = trial.streams.iter().map(count).collect();
+    let mut streams: Vec<Vec<Passage>> = trial.streams.iter().map(lost).collect();
     for (at, index, number) in entries {
         let stream = trial.streams[index];
         router.handle_packet(
@@ -54,9 +53,15 @@ fn run(trial: &Trial, config: &RouterConfig) -> Outcome {
     let end = start + Duration::from_secs(3600);
     while let Some(departure) = router.poll_packet(end) {
         let (entered, index, number) = departure.packet;
-        streams[index][number] = Some(departure.at - entered);
+        streams[index][number].delay = Some(departure.at - entered);
     }
     Outcome { streams }
+}
+
+/// Of a stream nothing arrives.
+fn lost(stream: &Stream) -> Vec<Passage> {
+    let entered = |number| stream.offset + stream.gap * number;
+    (0..stream.packets).map(|number| Passage { entered: entered(number), delay: None }).collect()
 }
 
 /// A device like those of the seed's tables: four ports, which together bring more than it can serve; and one of three ways to
@@ -147,13 +152,13 @@ fn servers_that_never_were_too_few_have_no_upper_bound() {
 fn a_device_that_drops_all_is_none() {
     let mut profiler = Profiler::new(plan(2)).unwrap();
     let trial = profiler.poll_trial().unwrap();
-    let lost = vec![None; trial.streams[0].packets as usize];
-    let error = profiler.handle_outcome(&Outcome { streams: vec![lost] }).unwrap_err();
+    let mut passages = lost(&trial.streams[0]);
+    let error = profiler.handle_outcome(&Outcome { streams: vec![passages.clone()] }).unwrap_err();
     assert_eq!(error, ProfilerError::NothingPasses { len: 46, input: 0, output: 1 });
     let error = profiler.handle_outcome(&Outcome { streams: Vec::new() }).unwrap_err();
     assert_eq!(error.to_string(), "there are results of 0 packets, and 20 were sent");
-    let fast = vec![Some(Duration::from_nanos(1)); trial.streams[0].packets as usize];
-    let error = profiler.handle_outcome(&Outcome { streams: vec![fast] }).unwrap_err();
+    passages.iter_mut().for_each(|passage| passage.delay = Some(Duration::from_nanos(1)));
+    let error = profiler.handle_outcome(&Outcome { streams: vec![passages] }).unwrap_err();
     assert!(matches!(error, ProfilerError::TooFast { .. }), "{error}");
     assert_eq!(profiler.poll_trial(), Some(trial), "the trial can be made once more");
 }

@@ -9,10 +9,10 @@ use psmc_net::netlink::NetlinkError;
 use psmc_testbed::netns::{Namespace, NetnsError};
 
 use super::{Hosts, Network, allow_multipath, failed, nat};
-use crate::emulator::{Emulator, Plan};
+use crate::emulator::{Emulator, Plan, RouterPlan, Table};
 use crate::run::process::NFT;
 use crate::run::{RunError, derive_seed};
-use crate::scenario::{HostId, Link, LinkId, Route, Scenario};
+use crate::scenario::{HostId, Link, LinkId, Route, Router, Scenario};
 
 impl Network {
     /// Joins hosts by links, and gives them addresses, routes and all else. Captures whose paths are relative are
@@ -126,7 +126,29 @@ fn emulate(scenario: &Scenario, hosts: &Hosts, directory: &Path) -> Result<Emula
         };
         builder.link(plan).map_err(|source| RunError::Link { link: link.name.clone(), source })?;
     }
+    for (router, number) in scenario.routers.iter().zip(0..) {
+        builder.router(router_plan(scenario, router, derive_seed(!scenario.seed, number)));
+    }
     builder.start().map_err(RunError::Emulator)
+}
+
+/// A router as the emulator takes it. Its table is that of the beginning: routes do not change while a scenario runs.
+fn router_plan(scenario: &Scenario, router: &Router, seed: u64) -> RouterPlan {
+    let end_of = |link: LinkId| scenario.links[link.0].ends.iter().position(|end| end.host == router.host);
+    let ports: Vec<_> = router.links.iter().filter_map(|link| Some((*link, end_of(*link)?))).collect();
+    let mut table = Table::default();
+    for (port, (link, end)) in ports.iter().enumerate() {
+        for address in &scenario.links[link.0].ends[*end].addresses {
+            table.own.push(address.addr());
+            table.routes.push((address.trunc(), port));
+        }
+    }
+    let far = |port: &(LinkId, usize)| &scenario.links[port.0.0].ends[1 - port.1].addresses;
+    for Route { to, via } in &scenario.hosts[router.host.0].routes {
+        let port = ports.iter().position(|port| far(port).iter().any(|net| net.addr() == *via));
+        table.routes.extend(port.map(|port| (*to, port)));
+    }
+    RouterPlan { config: router.config.clone(), seed, ports, table }
 }
 
 /// The log of each end: `uplink.pcap` becomes `uplink-van.pcap` and `uplink-hq.pcap`.

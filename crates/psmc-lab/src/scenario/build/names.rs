@@ -182,6 +182,8 @@ pub(super) fn check_references(draft: &Draft, directory: &Directory, out: &mut V
         .iter()
         .filter_map(|host| host.nat.as_ref())
         .for_each(|nat| checker.one_of(links, &nat.outside));
+    let routers = draft.routers.iter().filter_map(|router| router.host.as_ref());
+    routers.for_each(|host| checker.one_of(hosts, host));
     for tunnel in &draft.tunnels {
         tunnel
             .between

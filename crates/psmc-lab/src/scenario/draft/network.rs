@@ -12,6 +12,7 @@ use toml::de::DeTable;
 
 use super::settings::LinkSettings;
 use super::{pair, pair_of_lists, tables_in_list};
+use crate::device::DeviceProfile;
 use crate::scenario::model::NatKind;
 use crate::scenario::value::{ARGUMENT, FILE, HOST_ADDRESS, IP, LINK_NAME, PREFIX, REFERENCE, TIME};
 
@@ -67,6 +68,40 @@ draft! {
         stop: Option<Spanned<Duration>> = optional_at(TIME),
         output: bool = optional(SWITCH).unwrap_or(false),
         [] place: Range<usize> = { section.place() },
+    }
+}
+
+draft! {
+    pub(in crate::scenario) struct RouterDraft(section, out, source: &Source) {
+        host: Option<Spanned<String>> = required_at(REFERENCE, "the host whose links lead to its ports"),
+        profile: Option<Spanned<DeviceProfile>> = { profile(section, source, out) },
+        [] place: Range<usize> = { section.place() },
+    }
+}
+
+/// The profile of a router, in a file of its own. Relative paths start at the scenario's directory.
+fn profile(
+    section: &Section<'_>,
+    source: &Source,
+    out: &mut Vec<Complaint>,
+) -> Option<Spanned<DeviceProfile>> {
+    let path = section.required_at("profile", FILE, "a file that `psmc-lab profile` has made", out)?;
+    match DeviceProfile::load(&source.directory().join(path.get_ref())) {
+        Ok(profile) => Some(Spanned::new(path.span(), profile)),
+        Err(error) => {
+            let first = error.complaints().first();
+            let reason = first.map_or_else(String::new, |first| first.reason().to_owned());
+            let more = match error.complaints().len().saturating_sub(1) {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
+            let remedy = format!("`psmc-lab check {}` shows where", path.get_ref().display());
+            let shown = path.get_ref().display();
+            out.push(
+                Complaint::new(format!("{shown} is no profile: {reason}{more}"), remedy).at(path.span()),
+            );
+            None
+        }
     }
 }
 

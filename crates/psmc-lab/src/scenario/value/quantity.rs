@@ -42,7 +42,7 @@ const MIN_LINK_RATE: u64 = 1000;
 const MAX_QUEUE_PACKETS: usize = 1_000_000;
 
 /// A time: 0 to 24 hours.
-pub(in crate::scenario) const TIME: Kind<Duration> = Kind::text("\"10ms\"", |text| {
+pub(crate) const TIME: Kind<Duration> = Kind::text("\"10ms\"", |text| {
     const REMEDY: &str = "write a number and ms, s or min, such as \"20ms\" or \"1.5s\"";
     let (number, unit) = number_and_unit(text);
     let Some((_, size)) = TIME_UNITS.into_iter().find(|(name, _)| *name == unit) else {
@@ -80,7 +80,7 @@ pub(in crate::scenario) const SIZE: Kind<u64> = Kind::text_or_number("\"100kB\""
 });
 
 /// The rate of a link in bit/s.
-pub(in crate::scenario) const LINK_RATE: Kind<u64> = Kind::text("\"50mbit\"", |text| {
+pub(crate) const LINK_RATE: Kind<u64> = Kind::text("\"50mbit\"", |text| {
     let remedy = "for a link that carries nothing, leave its rate alone and cut it by an [[event]]";
     match bounded_rate(text, MIN_LINK_RATE)? {
         0 => Err(ValueError::new("the rate of a link is not 0", remedy)),

@@ -1,4 +1,4 @@
-//! Faults that are made on purpose: what `psmc-lab faults` shows of two of them.
+//! Faults that are made on purpose: what `psmc-lab faults` shows of three of them.
 
 use psmc_lab::faults::{FaultOptions, Row, faults};
 use psmc_testbed::steadily::{Measured, steadily};
@@ -19,6 +19,15 @@ fn a_black_hole_costs_little_and_nothing_is_left_of_it() {
 fn a_relay_that_is_killed_costs_nothing_that_other_paths_can_carry() {
     steadily(Measured::Time, || {
         let row = made("kill-relay");
+        assert!(row.is_good(), "{row:?}");
+        assert_eq!(row.restarts, 1, "{row:?}");
+    });
+}
+
+#[test]
+fn a_name_server_that_is_killed_is_back_and_nobody_else_notices() {
+    steadily(Measured::Time, || {
+        let row = made("kill-dns");
         assert!(row.is_good(), "{row:?}");
         assert_eq!(row.restarts, 1, "{row:?}");
     });

@@ -3,12 +3,16 @@
 //! The files named `seed-*` are what our own encoders write, so a change of the wire format shows here as a
 //! changed file: `UPDATE_SEEDS=1 cargo test --test corpus` writes them anew.
 
+#[path = "../fuzz/src/alerts.rs"]
+pub mod alerts;
 #[path = "../fuzz/src/engine.rs"]
 pub mod engine;
 #[path = "../fuzz/src/files.rs"]
 pub mod files;
 #[path = "../fuzz/src/front.rs"]
 pub mod front;
+#[path = "../fuzz/src/heads.rs"]
+pub mod heads;
 #[path = "../fuzz/src/names.rs"]
 pub mod names;
 #[path = "../fuzz/src/raw.rs"]
@@ -38,26 +42,31 @@ use psmc_wire::frame::{
     AckHeader, DataFrame, FrameWriter, PacketRange, Part, PathStats, PathUse, PathUseFrame, RekeyFrame,
     StreamControl, StreamFrame, StreamOpening, StreamOutcome,
 };
-use psmc_wire::hop::{HOP_HEADER_LEN, HOP_KEY_LEN, Hop, HopKey, write_hop_header};
+use psmc_wire::hop::{HOP_HEADER_LEN, HOP_KEY_LEN, Hop, HopChallenge, HopKey, HopResponse, write_hop_header};
 use psmc_wire::probe::ProbeTokens;
 use psmc_wire::relay::{
     self, Abilities, Cap, CapTarget, Counted, Far, Grant, Refusal, Refused, RequestId, Reserve,
     ReserveTunnel, Reserved, Revoke, SIGNATURE_LEN, SessionId, SignedGrant, StreamId, Welcome,
 };
+use psmc_wire::shed::{Answer, Ask, Outcome, Packets, Rule, Told, Verdict, What};
 use psmc_wire::{Bucket, Checksum, FlowSeq, Incarnation, KeyBytes, Label, PacketNumber, PathId};
 
 /// What the bytes of a target go to.
 type Entry = fn(&[u8]);
 
 /// Every target.
-const TARGETS: [(&str, Entry); 16] = [
+const TARGETS: [(&str, Entry); 21] = [
+    ("alert", alerts::alert),
+    ("capture", files::capture),
     ("config", files::config),
     ("control", wire::control),
     ("datagram", wire::datagram),
     ("engine", engine::engine),
     ("front", front::front),
+    ("head", heads::head),
     ("hop", wire::hop),
     ("message", names::message),
+    ("preface", front::preface),
     ("raw", raw::raw),
     ("relay", wire::relay),
     ("routes", names::routes),
@@ -65,6 +74,7 @@ const TARGETS: [(&str, Entry); 16] = [
     ("server", server::server),
     ("signal", said::signal),
     ("socket", said::socket),
+    ("trace", files::trace),
     ("transfer", names::transfer),
     ("zone_file", names::zone_file),
 ];
@@ -221,6 +231,8 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
         ("probe", Message::Probe(Probe { step: ProbeStep::Answer, tokens: probe_tokens() })),
         ("counts-wanted", Message::CountsWanted(7)),
         ("counts", counts()),
+        ("shed", Message::Shed(shed())),
+        ("shedding", Message::Shedding(shedding())),
         ("close", Message::Close(CloseReason::Shutdown)),
     ];
     // The same to an engine that believes them; and what else happens there.
@@ -243,6 +255,10 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
     let conversation = relay_messages().iter().flat_map(|(_, message)| encoded_for_relay(message)).collect();
     seeds.push((named("relay", "conversation"), conversation));
     seeds.push((named("hop", "datagram"), hop_datagram()));
+    let challenge = HopChallenge { path: PathId(2), label: Label(0x8d3a_51c7), token: [7; 8] };
+    let near = hop(0xc0ff_ee01);
+    seeds.push((named("hop", "challenge"), challenge.encode(&near).to_vec()));
+    seeds.push((named("hop", "response"), HopResponse::encode([7; 8], &near).to_vec()));
     seeds.push((named("routes", "open"), open_routes()));
     seeds
 }
@@ -409,8 +425,34 @@ fn hop(label: u32) -> Hop {
     Hop { label: Label(label), key: HopKey([7; HOP_KEY_LEN]) }
 }
 
+fn shed() -> Ask {
+    let [destination, source] =
+        ["203.0.113.10/32", "198.51.100.0/24"].map(|net| net.parse().expect("a prefix"));
+    let packets = Packets { destination, source: Some(source), protocol: Some(17), ports: Some((9, 10)) };
+    let rules = vec![
+        Rule { what: What::Packets(packets), rate: Some(500_000) },
+        Rule { what: What::Datagrams(Some(2)), rate: None },
+        Rule { what: What::Label(hop(5), None), rate: Some(0) },
+    ];
+    Ask { request: 7, serial: 1_800_000_000_000, lifetime_ms: 10_000, rules }
+}
+
+fn shedding() -> Answer {
+    let verdicts = [Verdict::Taken, Verdict::Taken, Verdict::Foreign];
+    let told = |(rule, verdict)| Told { rule, verdict, offered: 4_000_000, dropped: 3_500_000 };
+    Answer {
+        request: 7,
+        outcome: Outcome::Taken,
+        serial: 1_800_000_000_000,
+        lasts_ms: 10_000,
+        max_rules: 16,
+        clock_us: 20_113_056,
+        rules: shed().rules.into_iter().zip(verdicts).map(told).collect(),
+    }
+}
+
 /// A message of each kind between a site and a relay.
-fn relay_messages() -> [(&'static str, relay::Message); 20] {
+fn relay_messages() -> [(&'static str, relay::Message); 22] {
     use relay::Message;
     let (request, session, stream) = (RequestId(7), SessionId(0x0102_0304_0bad_cafe), StreamId(9));
     let at = SocketAddr::from(([192, 0, 2, 7], 5115));
@@ -434,7 +476,7 @@ fn relay_messages() -> [(&'static str, relay::Message); 20] {
         sessions: 64,
         max_rate: None,
         name: name(),
-        abilities: Abilities { counts: true, revokes: true },
+        abilities: Abilities { counts: true, revokes: true, sheds: true },
     };
     let samples = vec![Passed { number: 41, at_us: 20_000_000 }];
     let to_far = LaneCounts { received: [1000, 1002], handed_on: [999, 1002], samples };
@@ -467,6 +509,8 @@ fn relay_messages() -> [(&'static str, relay::Message); 20] {
         ("accept", Message::Accept(request, stream)),
         ("count", Message::Count(request, session)),
         ("counted", Message::Counted(counted)),
+        ("shed", Message::Shed(shed())),
+        ("shedding", Message::Shedding(shedding())),
     ]
 }
 

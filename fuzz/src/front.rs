@@ -4,6 +4,8 @@ use http::{HeaderName, HeaderValue};
 use psmc_front::class::{Pair, Rule, Urgency};
 use psmc_front::config::Forwarded;
 use psmc_front::headers::{self, Asker};
+use psmc_front::peers::Peers;
+use psmc_front::preface::Preface;
 
 /// The head of a request to a front: the target in the first line, a field in each of the others.
 pub fn front(bytes: &[u8]) {
@@ -25,7 +27,7 @@ pub fn front(bytes: &[u8]) {
     let (head, ()) = request.into_parts();
     let rule = Rule { cookie: Pair::cookie("tier=gold"), urgency: Urgency::parse("0-7"), ..Rule::default() };
     let source = std::net::Ipv4Addr::LOCALHOST.into();
-    let fits = rule.fits(head.uri.path(), &head.headers, source);
+    let fits = rule.fits(head.uri.path(), &head.headers, source, &Peers::default());
     assert!(!fits || head.headers.contains_key("cookie"), "a cookie out of nothing");
     let host = headers::host(&head);
     if let Ok(host) = &host {
@@ -42,9 +44,32 @@ pub fn front(bytes: &[u8]) {
         assert!(!protocol.as_bytes().to_ascii_lowercase().starts_with(b"h2c"), "{protocol:?}");
     }
     headers::join_cookies(&mut fields);
-    let asker = Asker { address: (source, 80).into(), is_tls: true, is_trusted: true };
+    let asker = Asker::new((source, 80).into(), true, true);
     asker.tell(&mut fields, host.as_ref().unwrap_or(&HeaderValue::from_static("")), Forwarded::Both);
     for name in ["x-forwarded-for", "forwarded"] {
         assert_eq!(fields.get_all(name).iter().count(), 1, "{fields:?}");
+    }
+}
+
+/// The first bytes of a connection that begins with the PROXY protocol, read as they come.
+pub fn preface(bytes: &[u8]) {
+    let mut read = 0;
+    while let Ok(Preface::More(more)) = Preface::read(&bytes[..read]) {
+        assert!(more > 0, "nothing more is asked for after {read} bytes");
+        read += more;
+        assert!(read <= 16 + 4096, "{read} bytes are asked for");
+        if read > bytes.len() {
+            return;
+        }
+    }
+    if let Ok(Preface::Whole(client)) = Preface::read(&bytes[..read]) {
+        let is_text = bytes.starts_with(b"PROXY ");
+        let ends = bytes[..read].windows(2).filter(|two| two == b"\r\n").count();
+        assert!(
+            !is_text || (ends == 1 && bytes[..read].ends_with(b"\r\n")),
+            "{read} bytes are more than a line"
+        );
+        assert!(client.is_none() || read > 16, "an address out of nothing");
+        assert_eq!(Preface::read(&bytes[..read]), Ok(Preface::Whole(client)));
     }
 }

@@ -6,11 +6,15 @@
 //!
 //! Each module is a feature, if what it needs takes long to build: a target is built with those that it needs.
 
+#[cfg(feature = "alerts")]
+mod alerts;
 mod engine;
 #[cfg(feature = "files")]
 mod files;
 #[cfg(feature = "front")]
 mod front;
+#[cfg(feature = "heads")]
+mod heads;
 #[cfg(feature = "names")]
 mod names;
 mod raw;
@@ -20,11 +24,15 @@ mod said;
 mod server;
 mod wire;
 
+#[cfg(feature = "alerts")]
+pub use alerts::alert;
 pub use engine::engine;
 #[cfg(feature = "files")]
-pub use files::{config, scenario};
+pub use files::{capture, config, scenario, trace};
 #[cfg(feature = "front")]
-pub use front::front;
+pub use front::{front, preface};
+#[cfg(feature = "heads")]
+pub use heads::head;
 #[cfg(feature = "names")]
 pub use names::{message, routes, transfer, zone_file};
 pub use raw::raw;

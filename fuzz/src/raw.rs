@@ -86,6 +86,7 @@ fn tunnels(origin: Instant) -> PlainTunnels {
         outer: PlainOuter::Fixed(Ipv4Addr::from(outer)),
         local: Ipv4Addr::UNSPECIFIED,
         inside: vec![inside.parse().expect("a network")],
+        owner: None,
         mtu: 1500,
     };
     let pair = PlainPair {
@@ -111,7 +112,14 @@ fn relay(origin: Instant) -> (Relay, [Hop; 2]) {
     let account = Arc::new(Account::new(KeyBytes([1; 32]), 4, None));
     let ticket = account.take_session().expect("there is room");
     let address = Some(Address::of(SocketAddr::from(([192, 0, 2, 2], 5115))));
-    let spec = SessionSpec { ticket, rate: Some(1_000_000), address, far: Leg::Site, near_inside: None };
+    let spec = SessionSpec {
+        ticket,
+        rate: Some(1_000_000),
+        address,
+        far_site: None,
+        far: Leg::Site,
+        near_inside: None,
+    };
     let mut chance = 0;
     let random = || {
         chance += 1;

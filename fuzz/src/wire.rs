@@ -1,13 +1,14 @@
 //! What comes from the network: datagrams, and the byte streams of control connections.
 
-use psmc_wire::PacketNumber;
 use psmc_wire::control::{self, LENGTH_LEN, Message};
 use psmc_wire::datagram::{DATAGRAM_OVERHEAD, HEADER_LEN, Header, split_timestamp};
 use psmc_wire::frame::{AckFrame, Frame, FrameWriter, Frames, MAX_ACK_GAPS, PacketRange, RepairFrame, Run};
 use psmc_wire::hop::{
-    HOP_HEADER_LEN, HOP_KEY_LEN, Hop, HopHeader, HopKey, INNER, replace_hop_header, strip_hop_header,
+    HOP_HEADER_LEN, HOP_KEY_LEN, Hop, HopChallenge, HopHeader, HopKey, HopResponse, INNER,
+    replace_hop_header, strip_hop_header,
 };
 use psmc_wire::relay;
+use psmc_wire::{Label, PacketNumber};
 
 /// A datagram as it would be after decryption: header, timestamp, frames. The place of the tag is parsed as frames too.
 pub fn datagram(bytes: &[u8]) {
@@ -74,8 +75,18 @@ pub fn relay(mut bytes: &[u8]) {
     }
 }
 
-/// A datagram on its hop to a relay, which hands it on.
+/// A datagram on its hop to a relay, which hands it on; or a relay's challenge, or the answer.
 pub fn hop(bytes: &[u8]) {
+    let to = Hop { label: Label(1), key: HopKey([7; HOP_KEY_LEN]) };
+    if let Ok(challenge) = HopChallenge::parse(bytes) {
+        let again = challenge.encode(&to);
+        assert_eq!(HopChallenge::parse(&again), Ok(challenge));
+        assert!(HopChallenge::is_authentic(&again, &to));
+    }
+    if let Ok(HopResponse { label, token }) = HopResponse::parse(bytes) {
+        let again = HopResponse::encode(token, &Hop { label, ..to });
+        assert_eq!(HopResponse::parse(&again), Ok(HopResponse { label, token }));
+    }
     let Ok(header) = HopHeader::parse(bytes) else { return };
     let key = HopKey([7; HOP_KEY_LEN]);
     let number = PacketNumber(header.number.into());

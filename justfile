@@ -72,18 +72,19 @@ fuzz TARGET SECONDS="60":
     mkdir -p fuzz/target/corpus/{{ TARGET }}
     cargo fuzz run --sanitizer none {{ TARGET }} fuzz/target/corpus/{{ TARGET }} fuzz/corpus/{{ TARGET }} -- -max_total_time={{ SECONDS }} -timeout=10 -rss_limit_mb=1024
 
-# Fuzzes every target for so many minutes, one after the other, and prints how often each was executed.
+# Fuzzes every target for so many minutes, one after the other, and prints how often each was executed, and how many edges it reached.
 fuzz-all MINUTES="1":
     cargo fuzz build --sanitizer none
     for target in $(cargo fuzz list); do \
         just fuzz $target $(({{ MINUTES }} * 60)) 2>&1 | tee fuzz/target/$target.log | grep -E '^Done|SUMMARY|panicked|Test unit' | sed "s/^/$target: /"; \
         [ "${PIPESTATUS[0]}" = 0 ] || exit 1; \
+        echo "$target: $(grep -oE 'cov: [0-9]+' fuzz/target/$target.log | tail -1 | cut -c 6-) edges"; \
     done
 
-# Makes the corpora small, of what fuzzing has found: the fewest files that reach as much, of at most a kilobyte each.
+# Adds what fuzzing has found to the corpus of TARGET: the fewest files that reach all edges it reaches, of at most a kilobyte each.
 fuzz-minimise TARGET:
-    mkdir -p fuzz/target/corpus/{{ TARGET }} fuzz/target/small/{{ TARGET }}
-    cargo fuzz run --sanitizer none {{ TARGET }} fuzz/target/small/{{ TARGET }} fuzz/corpus/{{ TARGET }} fuzz/target/corpus/{{ TARGET }} -- -merge=1 -max_len=1024
+    mkdir -p fuzz/target/corpus/{{ TARGET }}
+    cargo fuzz run --sanitizer none {{ TARGET }} fuzz/corpus/{{ TARGET }} fuzz/target/corpus/{{ TARGET }} -- -set_cover_merge=1 -use_counters=0 -max_len=1024
 
 # Runs so many random scenarios in virtual time: links, losses, cuts and restarts by chance, up to eight paths.
 scenarios COUNT="10000":

@@ -136,7 +136,7 @@ package psmc-coordinator psmc-coordinator 'psmc-coordinator psmc-guard' 'psmc-co
     'psmc-coordinator psmc-guard' 'docs/COORDINATOR.md docs/GUARD.md'
 package psmc-shed psmc-shed psmc-shed psmc-shed psmc-shed docs/SHEDDING.md
 package psmc-front psmc-front psmc-front psmc-front psmc-front docs/FRONT.md
-package psmc-lab psmc-lab 'psmc-lab psmc-demo' '' '' 'docs/LAB.md docs/SCENARIOS.md docs/TUTORIAL.md scenarios'
+package psmc-lab psmc-lab 'psmc-lab psmc-demo' '' '' 'docs/LAB.md docs/ROUTERS.md docs/SCENARIOS.md docs/TUTORIAL.md scenarios'
 if [ ! -d "$stage" ]; then
     echo "$0: no package is called $only" >&2
     exit 2

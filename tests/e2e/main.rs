@@ -1,6 +1,6 @@
 //! The real programs on two hosts of their own: network namespaces, joined by one to three links.
 //!
-//! Needs root, iproute2, nftables, iperf3, ping, curl, dig, setpriv, tmux, promtool and chromium, and fails without them. Several tests run at a time, but for
+//! Needs root, iproute2, nftables, iperf3, ping, curl, dig, setpriv, tmux, promtool, srt-live-transmit and chromium, and fails without them. Several tests run at a time, but for
 //! those that measure a rate: each of them has the machine alone. A test that fails shows the daemons' logs; `PSMC_TEST_LOG=debug` sets their level.
 //! What is measured is printed: `cargo test --test e2e -- --nocapture`.
 
@@ -18,6 +18,7 @@ mod faults;
 mod floods;
 mod gateways;
 mod guides;
+mod holes;
 mod hosts;
 mod internet;
 mod ipfix;
@@ -29,6 +30,8 @@ mod names;
 mod network;
 mod paths;
 mod portals;
+mod ports;
+mod presets;
 mod probes;
 mod queueing;
 mod quotas;

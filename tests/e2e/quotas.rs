@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use psmc_api::{PathState, PathStatus, QuotaStatus};
 use psmc_testbed::poll::wait_for;
+use psmc_testbed::steadily::{Measured, steadily};
 use tempfile::TempDir;
 
 use crate::harness::{Bulk, Family, Plan, Site, Trickle, Tunnel};
@@ -47,39 +48,41 @@ fn on_the_wire(tunnel: &Tunnel) -> u64 {
 
 #[test]
 fn a_quota_that_is_used_up_spares_its_path_and_costs_no_packet() {
-    let mut tunnel = Tunnel::prepare(Plan { scheduler: "wrr", ..Plan::default() });
-    with_quota(&tunnel, r#"bytes = "1MB", every = "month", day = 1, then = "backup""#);
-    tunnel.hq.start();
-    tunnel.van.start();
-    tunnel.wait_until_up();
-    let trickle = Trickle::start(&tunnel.van, &tunnel.hq, Duration::from_millis(1));
-    wait_for("the end of the quota", PATIENCE, || first(&tunnel.van).1.used_up.then_some(()));
-    // It is known at both ends.
-    for site in [&tunnel.van, &tunnel.hq] {
-        wait_for("a path that is spared", PATIENCE, || {
-            let path = site.path("van-link1")?;
-            (path.tier == "backup" && path.state == PathState::Standby).then_some(())
-        });
-    }
-    let (_, at_end) = first(&tunnel.van);
-    let sent = || tunnel.van.path("van-link2").unwrap().tx_bytes;
-    let before = sent();
-    wait_for("data on the other path", PATIENCE, || (sent() > before + 2_000_000).then_some(()));
-    let (path, quota) = first(&tunnel.van);
-    assert!(quota.used_bytes < at_end.used_bytes + 100_000, "{at_end:?} {quota:?}");
-    assert!(quota.used_bytes < quota.bytes + FORGOTTEN, "{quota:?}");
-    assert_eq!((quota.then.as_str(), quota.every.as_str()), ("backup", "month"));
-    assert_eq!(trickle.finish(&tunnel.van), 0, "{path:?}");
-    let listed = tunnel.van.psmc(&["path", "list"]);
-    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    assert!(listed.contains("quota of v1: used up"), "{listed}");
-    // Somebody buys more.
-    let file = tunnel.van.file("toml");
-    let text = std::fs::read_to_string(&file).unwrap().replace("bytes = \"1MB\"", "bytes = \"1GB\"");
-    tunnel.van.reload(&text, "");
-    wait_for("a path that is used again", PATIENCE, || {
+    steadily(Measured::Loss, || {
+        let mut tunnel = Tunnel::prepare(Plan { scheduler: "wrr", ..Plan::default() });
+        with_quota(&tunnel, r#"bytes = "1MB", every = "month", day = 1, then = "backup""#);
+        tunnel.hq.start();
+        tunnel.van.start();
+        tunnel.wait_until_up();
+        let trickle = Trickle::start(&tunnel.van, &tunnel.hq, Duration::from_millis(1));
+        wait_for("the end of the quota", PATIENCE, || first(&tunnel.van).1.used_up.then_some(()));
+        // It is known at both ends.
+        for site in [&tunnel.van, &tunnel.hq] {
+            wait_for("a path that is spared", PATIENCE, || {
+                let path = site.path("van-link1")?;
+                (path.tier == "backup" && path.state == PathState::Standby).then_some(())
+            });
+        }
+        let (_, at_end) = first(&tunnel.van);
+        let sent = || tunnel.van.path("van-link2").unwrap().tx_bytes;
+        let before = sent();
+        wait_for("data on the other path", PATIENCE, || (sent() > before + 2_000_000).then_some(()));
         let (path, quota) = first(&tunnel.van);
-        (path.tier == "primary" && path.state == PathState::Active && !quota.used_up).then_some(())
+        assert!(quota.used_bytes < at_end.used_bytes + 100_000, "{at_end:?} {quota:?}");
+        assert!(quota.used_bytes < quota.bytes + FORGOTTEN, "{quota:?}");
+        assert_eq!((quota.then.as_str(), quota.every.as_str()), ("backup", "month"));
+        assert_eq!(trickle.finish(&tunnel.van), 0, "{path:?}");
+        let listed = tunnel.van.psmc(&["path", "list"]);
+        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        assert!(listed.contains("quota of v1: used up"), "{listed}");
+        // Somebody buys more.
+        let file = tunnel.van.file("toml");
+        let text = std::fs::read_to_string(&file).unwrap().replace("bytes = \"1MB\"", "bytes = \"1GB\"");
+        tunnel.van.reload(&text, "");
+        wait_for("a path that is used again", PATIENCE, || {
+            let (path, quota) = first(&tunnel.van);
+            (path.tier == "primary" && path.state == PathState::Active && !quota.used_up).then_some(())
+        });
     });
 }
 

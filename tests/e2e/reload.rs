@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use psmc_api::{PathState, PathStatus};
 use psmc_net::keys::PrivateKey;
+use psmc_testbed::steadily::{Measured, steadily};
 
 use crate::harness::{Family, Plan, Site, Trickle, Tunnel, VAN, path_name, wait_for};
 use psmc_testbed::programs::program;
@@ -54,62 +55,65 @@ fn routes(site: &Site) -> String {
 
 #[test]
 fn what_has_changed_in_the_file_is_applied_without_losing_a_packet() {
-    let tunnel = Tunnel::start(Plan { links: 3, ..Plan::default() });
-    let van = &tunnel.van;
-    let [first, second, third] = [1, 2, 3].map(|link| path_name(VAN, link));
-    let trickle = Trickle::start(van, &tunnel.hq, INTERVAL);
-    let numbers = [1, 2, 3].map(|link| path(van, &path_name(VAN, link)).id);
+    steadily(Measured::Loss, || {
+        let tunnel = Tunnel::start(Plan { links: 3, ..Plan::default() });
+        let van = &tunnel.van;
+        let [first, second, third] = [1, 2, 3].map(|link| path_name(VAN, link));
+        let trickle = Trickle::start(van, &tunnel.hq, INTERVAL);
+        let numbers = [1, 2, 3].map(|link| path(van, &path_name(VAN, link)).id);
 
-    let other = PrivateKey::generate().public();
-    let peer = format!(
-        "[[peer]]\nname = \"depot\"\npublic_key = \"{other}\"\nallowed_ips = [\"10.99.0.0/24\"]\n\n[[peer]]\nname = \"hq\""
-    );
-    edit(
-        van,
-        &[
-            ("[[peer]]\nname = \"hq\"", &peer),
-            ("[\"10.77.0.1/32\"", &format!("[\"{LAN}\", \"10.77.0.1/32\"")),
-            (&format!("name = \"{first}\""), &format!("name = \"{first}\"\nweight = 7")),
-            (&format!("name = \"{second}\""), "name = \"another\""),
-            (&format!("name = \"{third}\""), &format!("name = \"{third}\"\nmtu = 1400")),
-        ],
-    );
-    let text = reloaded(van);
-    for told in [
-        "peer depot added".to_owned(),
-        "peer hq: allowed_ips".to_owned(),
-        format!("path {first} of hq"),
-        format!("path {second} of hq"),
-        format!("path {third} of hq"),
-        "path another of hq".to_owned(),
-    ] {
-        assert!(text.contains(&told), "no {told} in {text}");
-    }
-    for name in [&first, &third, "another"] {
-        wait_for(name, PATIENCE, || {
-            let status = van.try_status()?;
-            let paths = &status.peers.iter().find(|peer| peer.name == "hq")?.paths;
-            paths.iter().any(|path| path.name == *name && path.state == PathState::Active).then_some(())
-        });
-    }
-    let status = van.status();
-    let names: Vec<_> = status.peers.iter().map(|peer| peer.name.as_str()).collect();
-    assert_eq!(names, ["hq", "depot"]);
-    let paths = &status.peers[0].paths;
-    let open = |name: &str| paths.iter().find(|path| path.name == name && path.state != PathState::Closing);
-    assert_eq!(open(&first).map(|path| (path.id, path.weight)), Some((numbers[0], 7)), "the same path");
-    assert!(open(&second).is_none(), "it is not in the file any more");
-    assert_ne!(open(&third).map(|path| path.id), Some(numbers[2]), "it begins anew");
-    assert!(routes(van).contains(LAN) && routes(van).contains("10.99.0.0/24"), "{}", routes(van));
+        let other = PrivateKey::generate().public();
+        let peer = format!(
+            "[[peer]]\nname = \"depot\"\npublic_key = \"{other}\"\nallowed_ips = [\"10.99.0.0/24\"]\n\n[[peer]]\nname = \"hq\""
+        );
+        edit(
+            van,
+            &[
+                ("[[peer]]\nname = \"hq\"", &peer),
+                ("[\"10.77.0.1/32\"", &format!("[\"{LAN}\", \"10.77.0.1/32\"")),
+                (&format!("name = \"{first}\""), &format!("name = \"{first}\"\nweight = 7")),
+                (&format!("name = \"{second}\""), "name = \"another\""),
+                (&format!("name = \"{third}\""), &format!("name = \"{third}\"\nmtu = 1400")),
+            ],
+        );
+        let text = reloaded(van);
+        for told in [
+            "peer depot added".to_owned(),
+            "peer hq: allowed_ips".to_owned(),
+            format!("path {first} of hq"),
+            format!("path {second} of hq"),
+            format!("path {third} of hq"),
+            "path another of hq".to_owned(),
+        ] {
+            assert!(text.contains(&told), "no {told} in {text}");
+        }
+        for name in [&first, &third, "another"] {
+            wait_for(name, PATIENCE, || {
+                let status = van.try_status()?;
+                let paths = &status.peers.iter().find(|peer| peer.name == "hq")?.paths;
+                paths.iter().any(|path| path.name == *name && path.state == PathState::Active).then_some(())
+            });
+        }
+        let status = van.status();
+        let names: Vec<_> = status.peers.iter().map(|peer| peer.name.as_str()).collect();
+        assert_eq!(names, ["hq", "depot"]);
+        let paths = &status.peers[0].paths;
+        let open =
+            |name: &str| paths.iter().find(|path| path.name == name && path.state != PathState::Closing);
+        assert_eq!(open(&first).map(|path| (path.id, path.weight)), Some((numbers[0], 7)), "the same path");
+        assert!(open(&second).is_none(), "it is not in the file any more");
+        assert_ne!(open(&third).map(|path| path.id), Some(numbers[2]), "it begins anew");
+        assert!(routes(van).contains(LAN) && routes(van).contains("10.99.0.0/24"), "{}", routes(van));
 
-    // And back, by the signal that systemd sends.
-    edit(van, &[(&peer, "[[peer]]\nname = \"hq\""), (&format!("[\"{LAN}\", "), "[")]);
-    van.signal(Signal::SIGHUP);
-    wait_for("the peer's end", PATIENCE, || (van.try_status()?.peers.len() == 1).then_some(()));
-    wait_for("the route's end", PATIENCE, || (!routes(van).contains(LAN)).then_some(()));
-    assert!(!routes(van).contains("10.99.0.0/24"), "{}", routes(van));
-    assert_eq!(trickle.finish(van), 0, "segments that were sent again");
-    assert!(reloaded(van).contains("no changes"), "it was applied before");
+        // And back, by the signal that systemd sends.
+        edit(van, &[(&peer, "[[peer]]\nname = \"hq\""), (&format!("[\"{LAN}\", "), "[")]);
+        van.signal(Signal::SIGHUP);
+        wait_for("the peer's end", PATIENCE, || (van.try_status()?.peers.len() == 1).then_some(()));
+        wait_for("the route's end", PATIENCE, || (!routes(van).contains(LAN)).then_some(()));
+        assert!(!routes(van).contains("10.99.0.0/24"), "{}", routes(van));
+        assert_eq!(trickle.finish(van), 0, "segments that were sent again");
+        assert!(reloaded(van).contains("no changes"), "it was applied before");
+    });
 }
 
 #[test]

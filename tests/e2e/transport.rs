@@ -125,12 +125,17 @@ fn a_flow_goes_on_over_a_stream_where_udp_is_throttled() {
         let throttled = Instant::now();
         van.wait_for_path(&stream, &[PathState::Active], PATIENCE);
         let fallen = throttled.elapsed();
-        let (at, since) = (bulk.bytes(), Instant::now());
-        bulk.wait_for_bytes(at + 25_000_000, PATIENCE);
-        let mbps = (bulk.bytes() - at) as f64 * 8e-6 / since.elapsed().as_secs_f64();
-        println!("on TLS after {fallen:.1?}, then {mbps:.1} of {MBIT} Mbit/s");
         assert!(fallen < SOON, "{fallen:?}");
-        assert!(mbps > 0.6 * MBIT as f64, "{mbps}");
+        // The stream is a trial for some seconds; later UDP is tried again, beside it.
+        let rate_of = |bytes: usize| {
+            let (at, since) = (bulk.bytes(), Instant::now());
+            bulk.wait_for_bytes(at + bytes, PATIENCE);
+            (bulk.bytes() - at) as f64 * 8e-6 / since.elapsed().as_secs_f64()
+        };
+        let (trial, mbps) = (rate_of(15_000_000), rate_of(70_000_000));
+        println!("on TLS after {fallen:.1?}, then {trial:.1} and {mbps:.1} of {MBIT} Mbit/s");
+        // Alone on two processors it is 0.86 of the rate, and was 0.8 beside a compiler; the headers of three layers take the rest.
+        assert!(trial > 0.5 * MBIT as f64 && mbps > 0.7 * MBIT as f64, "{trial} {mbps}");
         let_udp_through(&tunnel);
         let restored = Instant::now();
         wait_for("the end of the stream", BACK, || van.path(&stream).is_none().then_some(()));

@@ -56,15 +56,26 @@ impl Tunnel {
 
     /// The same with one link that delays in either direction.
     pub(crate) fn prepare_delayed(delay: Duration) -> (Self, Emulator) {
-        let tunnel = Self::unlinked(Plan { links: 1, ..Plan::default() });
-        let (names, mut builder) = ([VAN, HQ].map(|end| end.link(1)), Emulator::builder().unwrap());
-        let config = LinkConfig { delay, ..LinkConfig::default() };
-        let ends = [(&tunnel.van.namespace, &*names[0]), (&tunnel.hq.namespace, &*names[1])];
-        let directions = [config.clone(), config];
-        builder.link(emulator::Plan { ends, directions, seeds: [0, 1], captures: None }).unwrap();
+        Self::prepare_emulated(&[LinkConfig { delay, ..LinkConfig::default() }])
+    }
+
+    /// The same with links that are like these in either direction.
+    pub(crate) fn prepare_emulated(configs: &[LinkConfig]) -> (Self, Emulator) {
+        let links = u8::try_from(configs.len()).unwrap();
+        let (tunnel, mut builder) =
+            (Self::unlinked(Plan { links, ..Plan::default() }), Emulator::builder().unwrap());
+        for (link, config) in (1..=links).zip(configs) {
+            let names = [VAN, HQ].map(|end| end.link(link));
+            let ends = [(&tunnel.van.namespace, &*names[0]), (&tunnel.hq.namespace, &*names[1])];
+            let seeds = [2 * u64::from(link), 2 * u64::from(link) + 1];
+            let directions = [config.clone(), config.clone()];
+            builder.link(emulator::Plan { ends, directions, seeds, captures: None }).unwrap();
+        }
         let emulator = builder.start().unwrap();
-        tunnel.address(&tunnel.van, 1);
-        tunnel.address(&tunnel.hq, 1);
+        for link in 1..=links {
+            tunnel.address(&tunnel.van, link);
+            tunnel.address(&tunnel.hq, link);
+        }
         (tunnel, emulator)
     }
 
